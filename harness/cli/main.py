@@ -1,0 +1,59 @@
+"""The command line: one lazy group, so that ``--help`` and ``list`` start fast."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from harness import __version__
+from harness.errors import FaultlineError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module with a click command called `command`, one line of help)
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="faultline")
+def cli() -> None:
+    """Break clusters under stream-processing workloads; measure what was saved."""
+
+
+def main() -> NoReturn:
+    """Run the command line; a `FaultlineError` becomes one message and its exit code."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except FaultlineError as error:
+        click.echo(f"faultline: {error}", err=True)
+        sys.exit(error.exit_code)
+    sys.exit(0)

@@ -1,0 +1,239 @@
+"""The contract of a cluster backend: real servers, and ways to break them.
+
+A *node* is what is killed alone. A *worker* (one Spark worker process) carries one or several
+nodes and never spans racks; for the stock engine a node is a worker. A *rack* is the nodes
+that fail together. A *target* is the name of a node ("r1n2") or of a rack ("r1").
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.errors import UsageError
+
+Report = Callable[[str], None]
+"""Is called with one short line when a stage of a long operation begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    """The shape of a cluster. Two equal specs can share one warm cluster."""
+
+    racks: int = 2
+    workers_per_rack: int = 1
+    nodes_per_worker: int = 1
+    cores_per_worker: int = 1
+    """Spark task slots of one worker."""
+    memory_mb_per_worker: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value < 1:
+                raise UsageError(
+                    f"a cluster cannot have {name}={value}", remedy=f"use {name} of at least 1"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What fails alone."""
+
+    name: str
+    """"r<rack>n<number in the rack>", both from 1."""
+    rack: str
+    worker: str
+    """"r<rack>w<number in the rack>"; the worker this node lives on."""
+    host: str
+    """The address its worker is reached at, which Spark uses as its host name."""
+
+
+class Action(StrEnum):
+    """What can be done to a target."""
+
+    KILL = "kill"
+    """SIGKILL to every process of the node."""
+    RESTART = "restart"
+    """Start a killed node again, empty."""
+    PAUSE = "pause"
+    """Freeze every process of the node; its connections stay open."""
+    RESUME = "resume"
+    CUT = "cut"
+    """No byte in or out (Kafka, Redis and driver included); its processes live."""
+    HEAL = "heal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """One node an action really reached."""
+
+    node: str
+    processes: tuple[int, ...]
+    """The pids it was done to; empty when nothing was alive there."""
+    at_unix_s: float
+    """When the last of them had been signalled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one node's processes have used since they were started."""
+
+    cpu_s: float | None
+    resident_bytes: int | None
+    received_bytes: int | None
+    sent_bytes: int | None
+    method: str
+    """How it was counted, and why a field is None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaEndpoint:
+    """How to reach the broker, in the words of each client library. Holds a password: never
+    put it into results or logs."""
+
+    bootstrap: str
+    username: str
+    password: str
+
+    def confluent(self) -> dict[str, str | int]:
+        """Configuration for confluent-kafka clients."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": self.username,
+            "sasl.password": self.password,
+        }
+
+    def kafka_python(self) -> dict[str, str]:
+        """Keyword arguments for kafka-python clients."""
+        return {
+            "bootstrap_servers": self.bootstrap,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": self.username,
+            "sasl_plain_password": self.password,
+        }
+
+    def spark(self) -> dict[str, str]:
+        """Options for Spark's Kafka source and sink."""
+        return {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f'username="{self.username}" password="{self.password}";'
+            ),
+        }
+
+    def __repr__(self) -> str:
+        return f"KafkaEndpoint({self.bootstrap!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisEndpoint:
+    """How to reach the Redis server. Holds a password."""
+
+    host: str
+    port: int
+    password: str
+
+    def __repr__(self) -> str:
+        return f"RedisEndpoint({self.host!r}, {self.port})"
+
+
+class Cluster(ABC):
+    """Kafka, Redis, a Spark master and its workers, up together and gone together."""
+
+    backend: str
+    """"local", "docker" or "external"."""
+    spec: ClusterSpec
+    run_directory: Path
+    """Mode 0700; logs, checkpoints and credentials of this cluster."""
+
+    @abstractmethod
+    def start(self, report: Report) -> None:
+        """Start every server and return when all of them answer.
+
+        Raises `harness.errors.EnvironmentFailure` with the failed process's state and its last
+        log lines; nothing is left running then.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop every process of this cluster. May be called twice."""
+
+    @property
+    @abstractmethod
+    def kafka(self) -> KafkaEndpoint: ...
+
+    @property
+    @abstractmethod
+    def redis(self) -> RedisEndpoint: ...
+
+    @abstractmethod
+    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
+        """Configuration for an application on this cluster: master, authentication, jars, Python.
+
+        With ``racks`` (one rack so far) its executors run on those racks only. Holds a secret.
+        """
+
+    @abstractmethod
+    def driver_environment(self) -> dict[str, str]:
+        """Environment variables that a driver process needs (JAVA_HOME, SPARK_HOME, ...)."""
+
+    @abstractmethod
+    def nodes(self) -> Sequence[Node]: ...
+
+    @abstractmethod
+    def alive(self) -> Mapping[str, bool]:
+        """Node name to whether its worker is registered with the master and not cut or paused."""
+
+    @abstractmethod
+    def capabilities(self) -> frozenset[Action]: ...
+
+    @abstractmethod
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        """Do ``action`` to a node or a rack and return what it really reached.
+
+        Raises `UsageError` for a target that does not exist or an action that this backend
+        cannot do (the message says why, and what to use instead).
+        """
+
+    @abstractmethod
+    def restore(self, report: Report) -> None:
+        """Bring every node back to life: heal, resume and restart whatever is needed, and wait."""
+
+    @abstractmethod
+    def usage(self) -> Mapping[str, Usage]:
+        """Per node, cumulative over its incarnations since the cluster started."""
+
+    def resolve(self, target: str) -> Sequence[Node]:
+        """The nodes a target names: itself, or all of its rack."""
+        found = [node for node in self.nodes() if target in (node.name, node.rack)]
+        if not found:
+            names = ", ".join(node.name for node in self.nodes())
+            racks = ", ".join(sorted({node.rack for node in self.nodes()}))
+            raise UsageError(
+                f"this cluster has no node or rack {target!r}",
+                remedy=f"use one of its nodes ({names}) or racks ({racks})",
+            )
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()

@@ -1,0 +1,166 @@
+"""What an experiment is: data and four pure-ish functions, one module a figure.
+
+An `Experiment` is static: a grid of points, and how a point is run, tabulated, drawn and
+judged. Running it is the runner's business, and what a run leaves behind is a record
+(`harness.results`). A module under ``experiments/`` defines one, by convention so::
+
+    EXPERIMENT = Experiment(id="ppa/random-topologies", ..., run=run, table=table,
+                            draw=draw, claims=claims)
+
+* ``run(point, context) -> Outcome`` measures one point once.
+* ``table(results) -> DataFrame`` turns the valid runs into what the figure shows; tested.
+* ``draw(table, figure)`` puts that table on a matplotlib figure; thin.
+* ``claims(table) -> list[Claim]`` checks the paper's sentences against that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.seeds import derive_seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from harness.cluster.base import Cluster, ClusterSpec
+    from harness.results import Results
+
+Scalar = str | int | float | bool | None
+"""What a point's parameter, and a value in a record, may be."""
+
+Point = Mapping[str, Scalar]
+"""One cell of an experiment's grid: parameter name to value."""
+
+
+class Profile(StrEnum):
+    """How much of an experiment is run."""
+
+    SMOKE = "smoke"
+    """Seconds: does it run at all. Part of the tests."""
+    QUICK = "quick"
+    """The default: every figure, on two cores, within an hour for all of them."""
+    PAPER = "paper"
+    """The paper's own scale."""
+
+
+class Origin(StrEnum):
+    """Where an experiment's numbers come from; printed in its figure."""
+
+    COMPUTED = "computed"
+    """From a formula or an algorithm: no time passes, nothing fails."""
+    SIMULATED = "simulated"
+    """In virtual time, or by drawing random failures: nothing real was killed."""
+    MEASURED = "measured"
+    """On real servers, with real kills."""
+
+
+class ClaimKind(StrEnum):
+    """What it means when a claim does not hold."""
+
+    INVARIANT = "invariant"
+    """It must always hold; if it does not, something is broken here."""
+    PAPER = "paper"
+    """A sentence of a paper. It may honestly fail to hold here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One sentence, checked against what was measured."""
+
+    text: str
+    """The sentence; a paper's in its own words as far as a check allows."""
+    kind: ClaimKind
+    held: bool | None
+    """None where it was not measured."""
+    measured: Mapping[str, Any]
+    """The numbers the verdict rests on, the tolerance among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run of one point gave."""
+
+    values: Mapping[str, Any]
+    """Scalars (and small JSON values) by metric name; raw, never rounded."""
+    series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Tables too large for a record, by name; each is stored as a Parquet file beside it."""
+    invalid: str | None = None
+    """Why the numbers cannot be trusted (the load generator fell behind, say), else None."""
+
+
+class Context(Protocol):
+    """What the runner gives to the run of a point."""
+
+    profile: Profile
+    root_seed: int
+    repeat: int
+    """Which repetition this is, from 0."""
+    directory: Path
+    """For files of this run alone; kept beside its record."""
+    options: Mapping[str, Any]
+    """What the user asked for on the command line and only some experiments know
+    (``failures``: a schedule file, ``text``: files to count words in, ``workload``: a file)."""
+
+    def seed(self, *names: str | int) -> int:
+        """A seed for ``names`` that is the same for every point of this repetition, so that
+        schemes are compared on the same input; add the point's values to make it differ."""
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        """A running cluster of that shape with every node alive; kept warm between runs."""
+
+    def progress(
+        self,
+        stage: str,
+        *,
+        fraction: float | None = None,
+        throughput_per_s: float | None = None,
+        latency_s: float | None = None,
+    ) -> None:
+        """Tell whoever watches what this run does now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One figure (or table) of a paper, or one of our own."""
+
+    id: str
+    """``paper/name``, the path of its module under ``experiments/`` with dashes."""
+    paper: str
+    """Whose figure it is, as a reader would cite it; "Faultline" for our own."""
+    figure: str
+    """Which figure or table of that paper."""
+    title: str
+    statement: str
+    """What the paper says about this figure, in a sentence or two."""
+    origin: Origin
+    grid: Mapping[Profile, Sequence[Point]]
+    """The points per profile, cheapest or most telling first."""
+    repeats: Mapping[Profile, int]
+    """How often each point is run per profile."""
+    seconds_per_run: Mapping[Profile, float]
+    """What one run of one point takes on two cores, roughly: for the plan and its estimate."""
+    run: Callable[[Point, Context], Outcome]
+    table: Callable[[Results], pd.DataFrame]
+    draw: Callable[[pd.DataFrame, Figure], None]
+    claims: Callable[[pd.DataFrame], Sequence[Claim]]
+    notes: Sequence[str] = ()
+    """What a reader must know: chosen values where the paper's are lost, scaled-down sizes."""
+    figure_size_in: tuple[float, float] = (8.0, 4.5)
+    accepts: frozenset[str] = frozenset()
+    """Names of the user's options that this experiment understands."""
+
+    @property
+    def group(self) -> str:
+        """The part before the slash: ppa, intervals, edge, dpc or stock."""
+        return self.id.split("/", 1)[0]
+
+
+def experiment_seed(root_seed: int, experiment_id: str, repeat: int, *names: str | int) -> int:
+    """The seed behind `Context.seed`."""
+    return derive_seed(root_seed, experiment_id, repeat, *names)

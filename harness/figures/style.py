@@ -1,0 +1,152 @@
+"""One look for every picture: report, notebooks and ``--draw``.
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; a scheme or a planner
+has the same colour and marker in every figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#767676"
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+
+_STYLE: Any = {
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9,
+    "figure.constrained_layout.use": True,
+    "figure.dpi": 110,
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "savefig.bbox": "tight",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "faultline",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one scheme, planner or model is drawn everywhere."""
+
+    label: str
+    color: str
+    marker: str
+    line: str = "-"
+
+    def kwargs(self) -> dict[str, Any]:
+        """Keyword arguments for ``Axes.plot``."""
+        return {
+            "label": self.label,
+            "color": self.color,
+            "marker": self.marker,
+            "linestyle": self.line,
+        }
+
+
+SCHEMES: Mapping[str, Look] = {
+    "replay": Look("source replay", GREY, "v"),
+    "checkpoint": Look("checkpoint", VERMILION, "o"),
+    "active": Look("active replication", BLUE, "s"),
+    "ppa": Look("PPA", GREEN, "D"),
+    "rppg": Look("RPPG", PURPLE, "^"),
+}
+
+PLANNERS: Mapping[str, Look] = {
+    "optimum": Look("proven optimum", BLACK, "*", "--"),
+    "dp": Look("DP", BLUE, "s"),
+    "sa": Look("SA", GREEN, "D"),
+    "greedy": Look("Greedy", VERMILION, "o"),
+    "exhaustive": Look("exhaustive", GREY, "x", ":"),
+    "inc": Look("INC", GREEN, "D"),
+    "to": Look("TO", VERMILION, "o"),
+}
+
+MODELS: Mapping[str, Look] = {
+    "ours": Look("utilization model", BLUE, "s"),
+    "young": Look("Young", ORANGE, "v"),
+    "daly-first": Look("Daly, first order", VERMILION, "o"),
+    "daly": Look("Daly, higher order", PURPLE, "^"),
+    "zhuang": Look("Zhuang et al. (reconstruction)", GREEN, "D"),
+    "simulation": Look("simulation", BLACK, "."),
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw inside this context."""
+    import matplotlib as mpl
+
+    mpl.use("Agg", force=False)
+    with mpl.rc_context(_STYLE):
+        yield
+
+
+def new_figure(size_in: tuple[float, float] = (8.0, 4.5)) -> Figure:
+    """An empty figure that belongs to no window; use it inside `styled`."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size_in)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) -> None:
+    """Write each line's label beside its last point instead of in a legend.
+
+    Labels are moved apart to at least ``minimum_gap`` of the axes' height; call it after the
+    limits are final.
+    """
+    ends: list[tuple[float, Line2D]] = []
+    for line in axes.get_lines():
+        points = np.asarray(line.get_xydata(), dtype=float)
+        points = points[np.isfinite(points).all(axis=1)]
+        if len(points) and not str(line.get_label()).startswith("_"):
+            on_screen = axes.transData.transform(points[-1])
+            ends.append((float(axes.transAxes.inverted().transform(on_screen)[1]), line))
+    ends.sort(key=lambda end: end[0])
+    lowest_free = float("-inf")
+    for end, line in ends:
+        height = max(end, lowest_free)
+        lowest_free = height + minimum_gap
+        axes.annotate(
+            str(line.get_label()),
+            xy=(1.01, height),
+            xycoords="axes fraction",
+            color=line.get_color(),
+            fontsize=size,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def stamp(figure: Figure, text: str) -> None:
+    """Write into the figure what a reader must not miss: simulated, scaled down, chosen values."""
+    figure.text(
+        0.995, 0.995, text, ha="right", va="top", fontsize=7, color=VERMILION, style="italic"
+    )

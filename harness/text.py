@@ -1,0 +1,56 @@
+"""Small words and numbers for people: durations, sizes, names that were nearly right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from harness.errors import UsageError
+
+_UNITS_S = {
+    "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
+}  # fmt: skip
+
+
+def parse_duration_s(text: str, *, name: str) -> float:
+    """``"1.6s"``, ``"20min"``, ``"19d"`` in seconds; ``name`` is what the user calls it.
+
+    Raises `UsageError` for a bare number, an unknown unit, and a zero or negative duration.
+    """
+    units = ", ".join(_UNITS_S)
+    match = re.fullmatch(r"\s*([-+]?[0-9.]+(?:[eE][-+]?\d+)?)\s*([a-zA-Zµ]*)\s*", text)
+    try:
+        number = float(match[1]) if match else None
+    except ValueError:
+        number = None
+    if match is None or number is None:
+        raise UsageError(
+            f"{name}: {text!r} is not a duration", remedy=f"write a number and a unit ({units})"
+        )
+    if not match[2]:
+        raise UsageError(
+            f"{name}: {text!r} has no unit", remedy=f"write {text.strip()}s, {text.strip()}min, ..."
+        )
+    if match[2] not in _UNITS_S:
+        raise UsageError(
+            f"{name}: {match[2]!r} is not a unit of time", remedy=f"use one of {units}"
+        )
+    if number <= 0:
+        raise UsageError(f"{name}: {text!r} is not above zero", remedy="give a positive duration")
+    return number * _UNITS_S[match[2]]
+
+
+def format_duration(seconds: float) -> str:
+    """Three significant digits in the unit a reader would choose: ``"1.6 s"``, ``"20 min"``."""
+    for unit in ("d", "h", "min", "s", "ms"):
+        if abs(seconds) >= _UNITS_S[unit]:
+            return f"{seconds / _UNITS_S[unit]:.3g} {unit}"
+    return "0 s" if seconds == 0 else f"{seconds * 1e6:.3g} µs"
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A remedy for a misspelt name: the nearest known one, or the list of all."""
+    names = list(known)
+    near = get_close_matches(given, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(names)}"

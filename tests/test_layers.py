@@ -1,0 +1,94 @@
+"""Imports point down only, and the pure packages do no I/O."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+LAYERS = [
+    # From the top; a module may import from its own line and the lines below.
+    ["harness.cli"],
+    ["harness.report", "harness.runner", "harness.catalogue"],
+    ["experiments"],
+    ["harness.engines"],
+    ["harness.failures", "harness.load"],
+    ["harness.cluster"],
+    ["harness.environment"],
+    ["workloads"],
+    ["datasets"],
+    ["harness.protocol", "harness.planning"],
+    ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
+    ["harness.results"],
+    ["harness.experiment"],
+    ["harness.errors", "harness.seeds", "harness.text"],
+    ["harness"],
+]
+
+PURE = ["harness/protocol", "harness/planning", "harness/topology"]
+IMPURE = {
+    "asyncio", "confluent_kafka", "docker", "kafka", "multiprocessing", "os", "pyspark", "random",
+    "redis", "requests", "shutil", "socket", "subprocess", "tempfile", "threading", "time",
+}  # fmt: skip
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    for top in ("harness", "workloads", "datasets", "experiments"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            yield module.removesuffix(".__init__"), path
+
+
+def level(module: str) -> int | None:
+    for depth, layer in enumerate(LAYERS):
+        if any(module == name or module.startswith(f"{name}.") for name in layer):
+            return depth
+    return None
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Modules imported at run time; what only the type checker sees points nowhere."""
+    tree = ast.parse(path.read_text())
+    skipped: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            skipped.update(child for item in node.body for child in ast.walk(item))
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: use absolute imports"
+            yield node.lineno, node.module or ""
+
+
+@pytest.mark.parametrize(("module", "path"), [pytest.param(m, p, id=m) for m, p in sources()])
+def test_imports_point_down(module: str, path: Path) -> None:
+    own = level(module)
+    if module in ("harness", "experiments", "workloads", "datasets"):
+        return
+    assert own is not None, f"{module} stands in no layer: add it to LAYERS"
+    for line, imported in imports(path):
+        other = level(imported)
+        if other is not None:
+            assert other >= own, f"{path}:{line}: {module} imports {imported}, which is above it"
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_pure_packages_do_no_io(package: str) -> None:
+    for path in (ROOT / package).rglob("*.py"):
+        for line, imported in imports(path):
+            assert imported.split(".")[0] not in IMPURE, f"{path}:{line}: {imported} is I/O"
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("open", "print", "input"), f"{path}:{node.lineno}"
+
+
+def test_no_file_eats_everything() -> None:
+    for module, path in sources():
+        assert len(path.read_text().splitlines()) <= 600, f"{module} is too long: cut it"
