@@ -97,15 +97,25 @@ class Outcome:
 class Context(Protocol):
     """What the runner gives to the run of a point."""
 
-    profile: Profile
-    root_seed: int
-    repeat: int
-    """Which repetition this is, from 0."""
-    directory: Path
-    """For files of this run alone; kept beside its record."""
-    options: Mapping[str, Any]
-    """What the user asked for on the command line and only some experiments know
-    (``failures``: a schedule file, ``text``: files to count words in, ``workload``: a file)."""
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def root_seed(self) -> int: ...
+
+    @property
+    def repeat(self) -> int:
+        """Which repetition this is, from 0."""
+
+    @property
+    def directory(self) -> Path:
+        """For files of this run alone; kept beside its record."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What the user asked for on the command line and only some experiments know
+        (``failures``: a schedule file, ``text``: files to count words in, ``workload``: a file).
+        """
 
     def seed(self, *names: str | int) -> int:
         """A seed for ``names`` that is the same for every point of this repetition, so that

@@ -1,21 +1,85 @@
-"""Append-only records of what was measured, and how an experiment reads them back."""
+"""Append-only records of what was measured, and how an experiment reads them back.
+
+A run leaves one directory, ``<root>/records/<experiment>/<machine>/<run>/``, with
+``record.json`` and one Parquet file per series. It is written beside its place and renamed into
+it, so a record is whole or not there; nothing is ever overwritten or edited.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import errno
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+
+from harness.errors import EnvironmentFailure, UsageError
+from harness.experiment import Outcome, Point, Profile
+
+SCHEMA_VERSION = 1
+
+OK, INVALID, FAILED = "ok", "invalid", "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One run of one point: what was asked, on what, and what came out."""
+
+    schema: int = SCHEMA_VERSION
+    run: str
+    """Unique; begins with the UTC time of its start, so names sort by age."""
+    experiment: str
+    profile: str
+    point: Mapping[str, Any]
+    repeat: int
+    repeats: int
+    """How many repetitions its campaign asked for."""
+    root_seed: int
+    options: Mapping[str, Any]
+    """The user's options that reached this experiment, each with a hash of its content."""
+    code: str
+    """`harness.machine.code_fingerprint` of the experiment's group."""
+    commit: str
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str]
+    started_unix_s: float
+    seconds: float
+    status: str
+    """"ok", "invalid" (measured, not to be trusted) or "failed" (not measured)."""
+    reason: str | None = None
+    """Why it is invalid or failed."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    series: Sequence[str] = ()
+
+    @property
+    def campaign(self) -> str:
+        """Runs of one campaign may stand in one table: same code, seed, options, machine."""
+        same = [self.code, self.root_seed, self.options, self.machine, self.profile]
+        return sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def point_key(point: Point, repeat: int) -> str:
+    """Identifies a point and repetition within a campaign."""
+    return json.dumps([dict(sorted(point.items())), repeat], sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The valid runs of one experiment in one profile on one machine."""
+    """The valid runs of one campaign of one experiment."""
 
     frame: pd.DataFrame
     """A row per run: the point's parameters, ``repeat``, ``run`` (its id) and every value."""
-    directories: dict[str, Path]
+    directories: Mapping[str, Path]
     """Run id to the directory with its series."""
 
     def series(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
@@ -30,3 +94,181 @@ class Results:
         if not parts:
             return pd.DataFrame(columns=["run", *columns])
         return pd.concat(parts, ignore_index=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """The newest runs of an experiment in one profile that belong together."""
+
+    records: Sequence[Record]
+    """The newest record of each point and repetition, a valid one if there is any."""
+    expected: int
+    """How many runs a complete campaign has."""
+    directories: Mapping[str, Path]
+
+    @property
+    def valid(self) -> Sequence[Record]:
+        return [record for record in self.records if record.status == OK]
+
+    @property
+    def complete(self) -> bool:
+        return len(self.valid) == self.expected
+
+    def results(self) -> Results:
+        """The valid runs as a table, in the order of their points."""
+        rows = [
+            {**r.values, **r.point, "repeat": r.repeat, "run": r.run, "seconds": r.seconds}
+            for r in self.valid
+        ]
+        return Results(pd.DataFrame(rows), self.directories)
+
+
+class Store:
+    """The directory where records are kept."""
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None] = lambda text: None) -> None:
+        self.root = root
+        self._warn = warn
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one command at a time measures into a directory."""
+        with _disk_errors(self.root):
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = (self.root / ".lock").open("a+")
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                lock.seek(0)
+                owner = lock.read().strip() or "unknown"
+                raise UsageError(
+                    f"another run (process {owner}) is measuring into {self.root}",
+                    remedy="wait until it ends, or give this one a directory of its own: --out DIR",
+                ) from error
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    def scratch(self) -> Path:
+        """An empty directory for the files of a run in progress; `append` moves it into place."""
+        with _disk_errors(self.root):
+            path = self.root / "records" / f".partial-{uuid.uuid4().hex}"
+            path.mkdir(parents=True)
+        return path
+
+    def discard_partial(self) -> None:
+        """Remove what interrupted runs left half written."""
+        for path in (self.root / "records").glob(".partial-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def append(
+        self, record: Record, scratch: Path, series: Mapping[str, pd.DataFrame], machine: str
+    ) -> Path:
+        """Keep a run. Returns its directory."""
+        target = self.root / "records" / record.experiment / machine / record.run
+        with _disk_errors(target):
+            for name, table in series.items():
+                table.to_parquet(scratch / f"{name}.parquet", index=False)
+            text = json.dumps(asdict(record), indent=1, default=_plain, ensure_ascii=False)
+            with (scratch / "record.json").open("w") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            target.parent.mkdir(parents=True, exist_ok=True)
+            scratch.rename(target)
+        return target
+
+    def outcome_record(self, outcome: Outcome) -> dict[str, Any]:
+        """The part of a record that a run's outcome decides."""
+        return {
+            "values": json.loads(json.dumps(outcome.values, default=_plain)),
+            "series": sorted(outcome.series),
+            "status": OK if outcome.invalid is None else INVALID,
+            "reason": outcome.invalid,
+        }
+
+    def read(self, experiment: str, machine: str) -> Sequence[tuple[Record, Path]]:
+        """Every readable record of an experiment on a machine, oldest first."""
+        found = []
+        folder = self.root / "records" / experiment / machine
+        for path in sorted(folder.glob("*/record.json")):
+            try:
+                found.append((_decode(json.loads(path.read_text())), path.parent))
+            except (ValueError, TypeError, KeyError, OSError) as error:
+                self._warn(f"{path} is not a readable record and was left out: {error}")
+        return found
+
+    def profiles(self, experiment: str, machine: str) -> Sequence[Profile]:
+        """Profiles with at least one record, the one measured last first."""
+        newest = {
+            record.profile: record.started_unix_s for record, _ in self.read(experiment, machine)
+        }
+        return [Profile(name) for name in sorted(newest, key=lambda name: -newest[name])]
+
+    def newest_campaign(
+        self, experiment: str, machine: str, profile: Profile, grid: Sequence[Point]
+    ) -> Campaign | None:
+        """The campaign that the newest record of this profile belongs to, or None."""
+        of_profile = [item for item in self.read(experiment, machine) if item[0].profile == profile]
+        if not of_profile:
+            return None
+        newest = of_profile[-1][0]
+        return self._campaign(of_profile, newest.campaign, newest.repeats, grid)
+
+    def campaign(self, like: Record, machine: str, grid: Sequence[Point]) -> Campaign:
+        """The campaign that a record with ``like``'s code, seed, options, machine belongs to."""
+        return self._campaign(
+            self.read(like.experiment, machine), like.campaign, like.repeats, grid
+        )
+
+    def _campaign(
+        self,
+        items: Sequence[tuple[Record, Path]],
+        campaign: str,
+        repeats: int,
+        grid: Sequence[Point],
+    ) -> Campaign:
+        wanted = [point_key(point, repeat) for point in grid for repeat in range(repeats)]
+        chosen: dict[str, tuple[Record, Path]] = {}
+        for record, path in items:
+            if record.campaign != campaign:
+                continue
+            key = point_key(record.point, record.repeat)
+            if record.status == OK or key not in chosen or chosen[key][0].status != OK:
+                chosen[key] = (record, path)
+        kept = [chosen[key] for key in wanted if key in chosen]
+        return Campaign(
+            records=[record for record, _ in kept],
+            expected=len(wanted),
+            directories={record.run: path for record, path in kept},
+        )
+
+
+def _decode(document: Mapping[str, Any]) -> Record:
+    if document.get("schema") != SCHEMA_VERSION:
+        raise ValueError(f"schema {document.get('schema')!r}, this program reads {SCHEMA_VERSION}")
+    return Record(**document)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"a record cannot hold a {type(value).__name__}: {value!r}")
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise
+        raise EnvironmentFailure(
+            f"cannot write {path}: {error.strerror}",
+            remedy="free some space there, or choose another directory with --out DIR; "
+            "every run that was recorded before is whole and will not be run again",
+        ) from error

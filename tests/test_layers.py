@@ -24,6 +24,7 @@ LAYERS = [
     ["harness.protocol", "harness.planning"],
     ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
     ["harness.results"],
+    ["harness.machine"],
     ["harness.experiment"],
     ["harness.errors", "harness.seeds", "harness.text"],
     ["harness"],

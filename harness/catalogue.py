@@ -1,0 +1,75 @@
+"""Finds the experiments: every module under ``experiments/`` that defines ``EXPERIMENT``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Sequence
+
+from harness.errors import UsageError
+from harness.experiment import Experiment, Profile
+from harness.text import did_you_mean
+
+GROUPS = {
+    "ppa": "PPA: partially active replication (ICDE 2016, TKDE 2019)",
+    "intervals": "Utilization model for checkpoint intervals (FGCS 2020)",
+    "edge": "Resilient stream processing in edge computing (CCGrid 2021)",
+    "dpc": "Borealis: delay, process and correct (SIGMOD 2005)",
+    "stock": "Stock Spark Structured Streaming under failures (Faultline's own)",
+}
+
+
+@functools.cache
+def all_experiments() -> Sequence[Experiment]:
+    """Every experiment, by group and then by name."""
+    import experiments
+
+    found = []
+    for module in pkgutil.walk_packages(experiments.__path__, "experiments."):
+        name = module.name.rsplit(".", 1)[-1]
+        if module.ispkg or name.startswith("_"):
+            continue
+        experiment = getattr(importlib.import_module(module.name), "EXPERIMENT", None)
+        if experiment is None:
+            continue
+        expected = module.name.removeprefix("experiments.").replace(".", "/").replace("_", "-")
+        assert experiment.id == expected, f"{module.name} calls itself {experiment.id}"
+        found.append(experiment)
+    order = list(GROUPS)
+    return sorted(found, key=lambda experiment: (order.index(experiment.group), experiment.id))
+
+
+def find(ids: Sequence[str]) -> Sequence[Experiment]:
+    """The experiments with these ids; a group's name stands for all of its experiments.
+
+    Raises `UsageError` for an id that does not exist.
+    """
+    known = {experiment.id: experiment for experiment in all_experiments()}
+    chosen: dict[str, Experiment] = {}
+    for wanted in ids:
+        matches = [e for e in known.values() if wanted in (e.id, e.group)]
+        if not matches:
+            raise UsageError(
+                f"there is no experiment {wanted!r}",
+                remedy=did_you_mean(wanted, known) + " (faultline list shows all)",
+            )
+        chosen.update({experiment.id: experiment for experiment in matches})
+    return list(chosen.values())
+
+
+def of_group(group: str | None) -> Sequence[Experiment]:
+    """The experiments of one group, or all of them."""
+    chosen = [e for e in all_experiments() if group in (None, e.group)]
+    if not chosen:
+        raise UsageError(
+            f"there are no experiments of {group!r} yet",
+            remedy="use one of: " + ", ".join(dict.fromkeys(e.group for e in all_experiments())),
+        )
+    return chosen
+
+
+def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = None) -> float:
+    """Roughly how long the experiment takes on two cores."""
+    runs = len(experiment.grid[profile]) * (repeats or experiment.repeats[profile])
+    return runs * experiment.seconds_per_run[profile]

@@ -1,0 +1,98 @@
+"""Which machine and which code a record comes from."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout this program runs from."""
+
+_PACKAGES = ("pyspark", "kafka-python", "confluent-kafka", "redis", "pyarrow", "pandas", "numpy")
+_NOT_MEASURING = ("harness/cli/", "harness/report/", "harness/figures/", "harness/testing/")
+
+
+@functools.cache
+def describe_machine() -> dict[str, Any]:
+    """CPU, cores, memory and system; runs from machines that differ here are not pooled."""
+    import psutil
+
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(psutil.Process().cpu_affinity() or [0]),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def machine_name() -> str:
+    """A folder name that is the same for like machines: cores, memory and a hash of the rest."""
+    machine = describe_machine()
+    digest = sha256(repr(sorted(machine.items())).encode()).hexdigest()[:8]
+    return f"{machine['cores']}-cores-{machine['memory_gib']}-gib-{digest}"
+
+
+@functools.cache
+def describe_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a measurement rests on."""
+    found = {"python": platform.python_version(), "kernel": platform.release()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "missing"
+    return found
+
+
+@functools.cache
+def describe_commit() -> str:
+    """The checkout's commit, with "+" when files differ from it; "unknown" outside git."""
+    try:
+        commit = _git("rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True, timeout=20
+    )
+    return done.stdout.strip()
+
+
+@functools.cache
+def code_fingerprint(group: str) -> str:
+    """A hash of the code that can change what an experiment of ``group`` measures.
+
+    Covers harness, workloads, datasets and the group's own modules; not the command line, the
+    report or the figures' style. Two runs with the same fingerprint measured the same program.
+    """
+    digest = sha256()
+    for path in sorted(_measuring_files(group)):
+        digest.update(str(path.relative_to(ROOT)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _measuring_files(group: str) -> Iterable[Path]:
+    for top in ("harness", "workloads", "datasets", f"experiments/{group}"):
+        for path in (ROOT / top).rglob("*.py"):
+            if not str(path.relative_to(ROOT)).startswith(_NOT_MEASURING):
+                yield path

@@ -1,0 +1,113 @@
+"""Every metric, once: its name, unit, direction and definition. The report prints this table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Direction(StrEnum):
+    """Which way is better."""
+
+    LOWER = "lower is better"
+    HIGHER = "higher is better"
+    NEITHER = "no better way"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One measured quantity."""
+
+    name: str
+    """Its column in records and tables; the unit is the last part of the name."""
+    title: str
+    unit: str
+    direction: Direction
+    definition: str
+    text: Callable[[float], str] = "{:.3g}".format
+    """How a value is written for people."""
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="latency_s",
+        title="Latency",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="Arrival of a result in the out topic (the broker's append time) minus the "
+        "intended send time of the record that closes it: for a window, the first record at or "
+        "after its end plus the watermark's delay. Counted from the intended, not the actual, "
+        "send time, and never capped.",
+    ),
+    Metric(
+        name="throughput_per_s",
+        title="Throughput",
+        unit="1/s",
+        direction=Direction.HIGHER,
+        definition="Results (first copies) that arrived in the out topic per second.",
+    ),
+    Metric(
+        name="output_gap_s",
+        title="Output gap",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="The longest time without a new result from the first kill on, beyond the "
+        "longest such time in the no-failure twin.",
+    ),
+    Metric(
+        name="recovery_s",
+        title="Recovery, as a user sees it",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="From the kill until the output has caught up: the arrival of the last result "
+        "that was later than the no-failure twin ever was. 0 when no result was late, and null "
+        "when the output had not caught up by the end of the run.",
+    ),
+    Metric(
+        name="accuracy_first",
+        title="Accuracy of first versions",
+        unit="share",
+        direction=Direction.HIGHER,
+        definition="Share of the ground truth's results whose first delivered version was right; a "
+        "later correction does not repair what a user already acted on.",
+    ),
+    Metric(
+        name="accuracy_last",
+        title="Accuracy of last versions",
+        unit="share",
+        direction=Direction.HIGHER,
+        definition="The same, on the last delivered version of each result.",
+    ),
+    Metric(
+        name="duplicates",
+        title="Duplicates",
+        unit="results",
+        direction=Direction.LOWER,
+        definition="Repeated deliveries of one identity (query, window, key), which the reader "
+        "drops and counts. Two different stable values for one identity are a violation instead.",
+    ),
+    Metric(
+        name="cpu_s",
+        title="CPU time",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="CPU seconds of all processes of the nodes and of the applications' drivers "
+        "during the run, user and system, from the kernel's accounting.",
+    ),
+    Metric(
+        name="resident_bytes",
+        title="Resident memory",
+        unit="bytes",
+        direction=Direction.LOWER,
+        definition="The largest sum of resident set sizes over those processes during the run.",
+    ),
+    Metric(
+        name="load_lag_s",
+        title="Lag of the load generator",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="Actual minus intended send time of a record. A run in which it exceeds 100 ms "
+        "for more than 1 % of the records is invalid.",
+    ),
+)

@@ -1,0 +1,206 @@
+"""Writes ``results/report``: index.html, claims.json, and every figure and table as a file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from harness import __version__
+from harness.catalogue import GROUPS, all_experiments
+from harness.experiment import Claim, Experiment, Origin
+from harness.figures.style import new_figure, stamp, styled
+from harness.machine import describe_machine, describe_versions, machine_name
+from harness.measure.metrics import METRICS
+from harness.report.verdicts import Judged, judge
+from harness.results import Store
+from harness.text import format_duration
+
+_LARGEST_INLINE_SVG = 250_000
+_LARGEST_INLINE_CSV = 150_000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was written, and every verdict in it."""
+
+    index: Path
+    judged: Sequence[Judged]
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        return [claim for judged in self.judged for claim in judged.claims]
+
+
+def judge_all(store: Store, experiments: Sequence[Experiment]) -> list[Judged]:
+    """Every measured experiment and profile, the profile measured last first."""
+    machine = machine_name()
+    found = []
+    for experiment in experiments:
+        for profile in store.profiles(experiment.id, machine):
+            campaign = store.newest_campaign(
+                experiment.id, machine, profile, experiment.grid[profile]
+            )
+            if campaign is not None:
+                found.append(judge(experiment, profile, campaign))
+    return found
+
+
+def write_report(store: Store) -> Report:
+    """Make the report anew from the records of this machine."""
+    judged = judge_all(store, all_experiments())
+    folder = store.root / "report"
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    (folder / "data").mkdir(exist_ok=True)
+    documents = [document for item in judged for document in item.documents()]
+    _replace(folder / "claims.json", json.dumps(documents, indent=1, default=_plain))
+    newest: dict[str, Judged] = {}
+    for item in judged:
+        newest.setdefault(item.experiment.id, item)
+    cards = [_card(item, folder) for item in newest.values()]
+    _replace(folder / "index.html", _page(cards, list(newest.values()), store))
+    return Report(folder / "index.html", judged)
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(text)
+    partial.rename(path)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"cannot write a {type(value).__name__}")
+
+
+def _card(judged: Judged, folder: Path) -> dict[str, Any]:
+    experiment, campaign = judged.experiment, judged.campaign
+    name = experiment.id.replace("/", "-")
+    figure = _figure(judged, folder / "figures" / name) if judged.table is not None else None
+    if judged.table is not None:
+        judged.table.to_csv(folder / "data" / f"{name}.csv", index=False)
+    newest = max(campaign.records, key=lambda record: record.started_unix_s)
+    return {
+        "id": experiment.id,
+        "anchor": name,
+        "experiment": experiment,
+        "profile": judged.profile.value,
+        "figure": figure,
+        "alt": f"{experiment.title}. {experiment.statement} {_count(judged.claims)}",
+        "claims": [_claim_row(claim) for claim in judged.claims],
+        "problem": judged.problem,
+        "valid": len(campaign.valid),
+        "expected": campaign.expected,
+        "bad": [record for record in campaign.records if record.status != "ok"],
+        "seed": newest.root_seed,
+        "commit": newest.commit,
+        "when": datetime.fromtimestamp(newest.started_unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "took": format_duration(sum(record.seconds for record in campaign.records)),
+        "command": _command(judged, newest.root_seed),
+        "csv": _csv_link(folder / "data" / f"{name}.csv") if judged.table is not None else None,
+    }
+
+
+def _command(judged: Judged, seed: int) -> str:
+    return (
+        f"./faultline run {judged.experiment.id} --profile {judged.profile.value} "
+        f"--seed {seed} --again"
+    )
+
+
+def _figure(judged: Judged, path: Path) -> str:
+    """Draw, keep as a file, and return an image source that needs no network."""
+    experiment = judged.experiment
+    assert judged.table is not None
+    with styled():
+        figure = new_figure(experiment.figure_size_in)
+        experiment.draw(judged.table, figure)
+        words = [] if experiment.origin is Origin.MEASURED else [experiment.origin.value]
+        if judged.profile.value != "paper":
+            words.append(f"{judged.profile.value} profile")
+        if not judged.campaign.complete:
+            words.append("incomplete")
+        stamp(figure, " · ".join(words))
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        kind = "svg+xml"
+        if buffer.tell() > _LARGEST_INLINE_SVG:
+            buffer, kind = io.BytesIO(), "png"
+            figure.savefig(buffer, format="png", dpi=150)
+    path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(buffer.getvalue())
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _csv_link(path: Path) -> str:
+    if path.stat().st_size > _LARGEST_INLINE_CSV:
+        return f"data/{path.name}"
+    return "data:text/csv;base64," + base64.b64encode(path.read_bytes()).decode()
+
+
+def _claim_row(claim: Claim) -> dict[str, Any]:
+    verdict = {True: "held", False: "not held", None: "not measured"}[claim.held]
+    return {
+        "text": claim.text,
+        "kind": claim.kind.value,
+        "verdict": verdict,
+        "css": verdict.replace(" ", "-"),
+        "measured": [(key, _number(value)) for key, value in claim.measured.items()],
+    }
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_number(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_number(item) for item in value)
+    if hasattr(value, "item"):
+        return _number(value.item())
+    if isinstance(value, float):
+        return "–" if pd.isna(value) else f"{value:.4g}"
+    return str(value)
+
+
+def _count(claims: Sequence[Claim]) -> str:
+    held = sum(claim.held is True for claim in claims)
+    failed = sum(claim.held is False for claim in claims)
+    return f"{held} claims hold, {failed} do not, {len(claims) - held - failed} were not measured."
+
+
+def _page(cards: Sequence[dict[str, Any]], judged: Sequence[Judged], store: Store) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    claims = [claim for item in judged for claim in item.claims]
+    groups = [
+        {"name": name, "title": title, "cards": [c for c in cards if c["experiment"].group == name]}
+        for name, title in GROUPS.items()
+    ]
+    return environment.get_template("page.html.j2").render(
+        version=__version__,
+        machine=describe_machine(),
+        versions=describe_versions(),
+        profiles=", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
+        held=sum(claim.held is True for claim in claims),
+        failed=sum(claim.held is False for claim in claims),
+        unmeasured=sum(claim.held is None for claim in claims),
+        broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
+        groups=[group for group in groups if group["cards"]],
+        metrics=METRICS,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        records=store.root / "records",
+    )

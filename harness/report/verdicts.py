@@ -1,0 +1,81 @@
+"""Claims judged from records; what was invalid or incomplete can never hold one."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from harness.experiment import Claim, ClaimKind, Experiment, Profile
+from harness.results import Campaign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An experiment's campaign with its table and its claims."""
+
+    experiment: Experiment
+    profile: Profile
+    campaign: Campaign
+    table: pd.DataFrame | None
+    claims: Sequence[Claim]
+    problem: str | None = None
+    """Why there is no table or no verdict although every run is valid: a defect here."""
+
+    def documents(self) -> list[dict[str, Any]]:
+        """The claims as they stand in ``claims.json``."""
+        return [
+            {
+                "experiment": self.experiment.id,
+                "figure": self.experiment.figure,
+                "paper": self.experiment.paper,
+                "kind": claim.kind.value,
+                "text": claim.text,
+                "held": claim.held,
+                "measured": dict(claim.measured),
+                "profile": self.profile.value,
+            }
+            for claim in self.claims
+        ]
+
+
+def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judged:
+    """Tabulate the valid runs and check the claims against them."""
+    unmeasured = Claim(
+        text=experiment.statement,
+        kind=ClaimKind.PAPER,
+        held=None,
+        measured={"why not": _incompleteness(campaign)},
+    )
+    judged = Judged(
+        experiment=experiment, profile=profile, campaign=campaign, table=None, claims=[unmeasured]
+    )
+    if not campaign.valid:
+        return judged
+    try:
+        table = experiment.table(campaign.results())
+        claims = experiment.claims(table)
+    except Exception:
+        problem = traceback.format_exc() if campaign.complete else None
+        return replace(judged, problem=problem)
+    if not campaign.complete:
+        claims = [_withdrawn(claim, campaign) for claim in claims]
+    return replace(judged, table=table, claims=claims)
+
+
+def _withdrawn(claim: Claim, campaign: Campaign) -> Claim:
+    if not claim.held:
+        return claim
+    return replace(
+        claim, held=None, measured={**claim.measured, "why not": _incompleteness(campaign)}
+    )
+
+
+def _incompleteness(campaign: Campaign) -> str:
+    bad = len(campaign.records) - len(campaign.valid)
+    return f"{len(campaign.valid)} of {campaign.expected} runs are there and valid" + (
+        f", {bad} failed or were invalid" if bad else ""
+    )

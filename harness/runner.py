@@ -1,0 +1,301 @@
+"""Runs experiments: cheapest first, one record a run, resuming where the last command stopped.
+
+A run that already has a valid record of the same code, seed, options and machine is not run
+again, so an interrupted command goes on where it was when it is given once more.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.catalogue import estimate_s
+from harness.cluster.base import Cluster, ClusterSpec, Report
+from harness.errors import EnvironmentFailure, FaultlineError, UsageError
+from harness.experiment import Experiment, Outcome, Point, Profile, experiment_seed
+from harness.machine import (
+    code_fingerprint,
+    describe_commit,
+    describe_machine,
+    describe_versions,
+    machine_name,
+)
+from harness.results import FAILED, OK, Campaign, Record, Store, point_key
+from harness.seeds import DEFAULT_SEED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What the user asked for, beside which experiments."""
+
+    profile: Profile = Profile.QUICK
+    root_seed: int = DEFAULT_SEED
+    repeats: int | None = None
+    """Overrides every experiment's own number of repetitions."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+    """Measure anew what already has a valid record."""
+
+    def __post_init__(self) -> None:
+        if self.repeats is not None and self.repeats < 1:
+            raise UsageError(f"--repeats {self.repeats} is below 1", remedy="repeat at least once")
+        if self.root_seed < 0:
+            raise UsageError(f"--seed {self.root_seed} is negative", remedy="use 0 or above")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One run that is to be made, or is already there."""
+
+    experiment: Experiment
+    point: Point
+    repeat: int
+    done: bool
+
+
+class Observer(Protocol):
+    """Whoever watches: the progress display, or nobody."""
+
+    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None: ...
+
+    def run_started(self, run: PlannedRun) -> None: ...
+
+    def stage(
+        self,
+        text: str,
+        fraction: float | None,
+        throughput_per_s: float | None,
+        latency_s: float | None,
+    ) -> None: ...
+
+    def run_finished(self, run: PlannedRun, record: Record) -> None: ...
+
+    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None: ...
+
+
+class ClusterPool:
+    """Keeps the cluster that was used last warm, because starting one takes many seconds."""
+
+    def __init__(self, make: Callable[[ClusterSpec], Cluster]) -> None:
+        self._make = make
+        self._cluster: Cluster | None = None
+
+    def get(self, spec: ClusterSpec, report: Report) -> Cluster:
+        """A running cluster of that shape with every node alive."""
+        if self._cluster is not None and self._cluster.spec == spec:
+            try:
+                self._cluster.restore(report)
+            except EnvironmentFailure as failure:
+                report(f"the warm cluster did not recover ({failure.what}): starting a new one")
+            else:
+                return self._cluster
+        self.close()
+        cluster = self._make(spec)
+        cluster.start(report)
+        self._cluster = cluster
+        return cluster
+
+    def close(self) -> None:
+        """Stop what is running."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.stop()
+
+
+@dataclass(slots=True, kw_only=True)
+class _RunContext:
+    """`harness.experiment.Context` of one run."""
+
+    experiment: Experiment
+    settings: RunSettings
+    repeat: int
+    directory: Path
+    pool: ClusterPool
+    observer: Observer
+
+    @property
+    def profile(self) -> Profile:
+        return self.settings.profile
+
+    @property
+    def root_seed(self) -> int:
+        return self.settings.root_seed
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return _options_for(self.experiment, self.settings.options)
+
+    def seed(self, *names: str | int) -> int:
+        return experiment_seed(self.root_seed, self.experiment.id, self.repeat, *names)
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        return self.pool.get(spec, lambda stage: self.progress(stage))
+
+    def progress(
+        self,
+        stage: str,
+        *,
+        fraction: float | None = None,
+        throughput_per_s: float | None = None,
+        latency_s: float | None = None,
+    ) -> None:
+        self.observer.stage(stage, fraction, throughput_per_s, latency_s)
+
+
+class Runner:
+    """Makes runs and keeps their records."""
+
+    def __init__(
+        self, store: Store, make_cluster: Callable[[ClusterSpec], Cluster], observer: Observer
+    ) -> None:
+        self._store = store
+        self._pool = ClusterPool(make_cluster)
+        self._observer = observer
+        self._machine = machine_name()
+
+    def plan(
+        self, experiments: Sequence[Experiment], settings: RunSettings
+    ) -> Sequence[PlannedRun]:
+        """Every run of these experiments, cheapest experiment first."""
+        _check_options(experiments, settings.options)
+        ordered = sorted(
+            experiments, key=lambda e: (estimate_s(e, settings.profile, settings.repeats), e.id)
+        )
+        return [run for experiment in ordered for run in self._runs_of(experiment, settings)]
+
+    def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
+        campaign = self.campaign(experiment, settings)
+        done = set()
+        if not settings.again:
+            done = {point_key(record.point, record.repeat) for record in campaign.valid}
+        repeats = settings.repeats or experiment.repeats[settings.profile]
+        for repeat in range(repeats):
+            for point in experiment.grid[settings.profile]:
+                yield PlannedRun(
+                    experiment=experiment,
+                    point=point,
+                    repeat=repeat,
+                    done=point_key(point, repeat) in done,
+                )
+
+    def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
+        """What has been measured of an experiment with this code and these settings."""
+        like = self._record(experiment, settings, experiment.grid[settings.profile][0], 0)
+        return self._store.campaign(like, self._machine, experiment.grid[settings.profile])
+
+    def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
+        """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
+        estimate = sum(r.experiment.seconds_per_run[settings.profile] for r in runs if not r.done)
+        self._observer.planned(runs, estimate)
+        records = []
+        try:
+            for number, run in enumerate(runs):
+                if not run.done:
+                    records.append(self._make(run, settings))
+                if number + 1 == len(runs) or runs[number + 1].experiment is not run.experiment:
+                    campaign = self.campaign(run.experiment, settings)
+                    self._observer.experiment_finished(run.experiment, campaign)
+        finally:
+            self._pool.close()
+            self._store.discard_partial()
+        return records
+
+    def _make(self, run: PlannedRun, settings: RunSettings) -> Record:
+        self._observer.run_started(run)
+        scratch = self._store.scratch()
+        context = _RunContext(
+            experiment=run.experiment,
+            settings=settings,
+            repeat=run.repeat,
+            directory=scratch,
+            pool=self._pool,
+            observer=self._observer,
+        )
+        record = self._record(run.experiment, settings, run.point, run.repeat)
+        started = time.monotonic()
+        outcome, failure = self._measure(run, context)
+        record = replace(record, seconds=time.monotonic() - started)
+        if outcome is not None:
+            record = replace(record, **self._store.outcome_record(outcome))
+        else:
+            record = replace(record, status=FAILED, reason=failure)
+        series = outcome.series if outcome is not None else {}
+        self._store.append(record, scratch, series, self._machine)
+        self._observer.run_finished(run, record)
+        return record
+
+    def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str | None]:
+        """A run that fails is recorded as failed, and the next one gets a new cluster."""
+        try:
+            return run.experiment.run(run.point, context), None
+        except UsageError:
+            raise
+        except FaultlineError as error:
+            self._pool.close()
+            return None, str(error)
+        except Exception:
+            self._pool.close()
+            return None, traceback.format_exc()
+
+    def _record(
+        self, experiment: Experiment, settings: RunSettings, point: Point, repeat: int
+    ) -> Record:
+        now = time.time()
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%f")
+        digest = sha256(point_key(point, repeat).encode()).hexdigest()[:8]
+        return Record(
+            run=f"{stamp}-{digest}",
+            experiment=experiment.id,
+            profile=settings.profile,
+            point=dict(point),
+            repeat=repeat,
+            repeats=settings.repeats or experiment.repeats[settings.profile],
+            root_seed=settings.root_seed,
+            options=_fingerprints(_options_for(experiment, settings.options)),
+            code=code_fingerprint(experiment.group),
+            commit=describe_commit(),
+            machine=describe_machine(),
+            versions=describe_versions(),
+            started_unix_s=now,
+            seconds=0.0,
+            status=OK,
+        )
+
+
+def _options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in options.items() if name in experiment.accepts}
+
+
+def _check_options(experiments: Sequence[Experiment], options: Mapping[str, Any]) -> None:
+    for name in options:
+        if not any(name in experiment.accepts for experiment in experiments):
+            raise UsageError(
+                f"--{name} changes nothing in {', '.join(e.id for e in experiments)}",
+                remedy=f"leave --{name} out, or name an experiment that takes it "
+                "(faultline list shows which)",
+            )
+
+
+def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options as they stand in a record: files by name and content, so that an edited file is
+    another campaign."""
+    return {name: _fingerprint(value) for name, value in sorted(options.items())}
+
+
+def _fingerprint(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_fingerprint(item) for item in value]
+    if isinstance(value, Path):
+        files = sorted(value.rglob("*")) if value.is_dir() else [value]
+        digest = sha256()
+        for file in files:
+            if file.is_file():
+                digest.update(file.read_bytes())
+        return {"path": str(value), "sha256": digest.hexdigest()}
+    return value
