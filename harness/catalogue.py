@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from harness.errors import UsageError
 from harness.experiment import Experiment, Profile
-from harness.text import did_you_mean
+from harness.text import did_you_mean, format_duration
 
 GROUPS = {
     "ppa": "PPA: partially active replication (ICDE 2016, TKDE 2019)",
@@ -73,3 +73,31 @@ def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = N
     """Roughly how long the experiment takes on two cores."""
     runs = len(experiment.grid[profile]) * (repeats or experiment.repeats[profile])
     return runs * experiment.seconds_per_run[profile]
+
+
+def catalogue_markdown() -> str:
+    """The reproduction table of ``experiments/README.md``."""
+    lines = [
+        "# Experiments",
+        "",
+        "Made by `./faultline list --markdown`; a test keeps it current. Times are rough, for two",
+        "cores, in the profiles smoke, quick and paper.",
+    ]
+    for group, title in GROUPS.items():
+        chosen = [experiment for experiment in all_experiments() if experiment.group == group]
+        if not chosen:
+            continue
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| figure | what it shows | numbers | smoke | quick | paper |",
+        ]
+        lines += ["|---|---|---|---|---|---|"]
+        for e in chosen:
+            times = " | ".join(format_duration(estimate_s(e, profile)) for profile in Profile)
+            lines.append(
+                f"| {e.paper}, {e.figure} | {e.title}<br>`./faultline run {e.id}` "
+                f"| {e.origin.value} | {times} |"
+            )
+    return "\n".join(lines) + "\n"

@@ -13,6 +13,10 @@ from harness.errors import FaultlineError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module with a click command called `command`, one line of help)
+    "list": ("harness.cli.list_experiments", "Show every experiment."),
+    "run": ("harness.cli.run", "Run experiments by name."),
+    "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
+    "report": ("harness.cli.report", "Write the report from the records."),
 }
 
 

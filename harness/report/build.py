@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import pandas as pd
 
 from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
@@ -167,7 +167,7 @@ def _number(value: Any) -> str:
     if hasattr(value, "item"):
         return _number(value.item())
     if isinstance(value, float):
-        return "–" if pd.isna(value) else f"{value:.4g}"
+        return f"{value:.4g}" if math.isfinite(value) else "–"
     return str(value)
 
 

@@ -1,0 +1,51 @@
+"""``faultline list``: what can be run."""
+
+from __future__ import annotations
+
+import click
+
+from harness.cli.output import emit_json, json_option
+
+_EPILOG = """\b
+Examples:
+  ./faultline list
+  ./faultline list --json
+  ./faultline list --markdown > experiments/README.md
+"""
+
+
+@click.command("list", epilog=_EPILOG, short_help="Show every experiment.")
+@click.option("--markdown", is_flag=True, help="The table of experiments/README.md.")
+@json_option
+def command(markdown: bool, as_json: bool) -> None:
+    """Show every experiment: the figure it draws, where its numbers come from, how long it takes."""
+    from harness.catalogue import all_experiments, catalogue_markdown, estimate_s
+    from harness.experiment import Profile
+    from harness.text import format_duration
+
+    if markdown:
+        click.echo(catalogue_markdown(), nl=False)
+        return
+    if as_json:
+        emit_json(
+            [
+                {
+                    "id": e.id,
+                    "paper": e.paper,
+                    "figure": e.figure,
+                    "title": e.title,
+                    "origin": e.origin.value,
+                    "statement": e.statement,
+                    "accepts": sorted(e.accepts),
+                    "seconds": {p.value: estimate_s(e, p) for p in Profile},
+                }
+                for e in all_experiments()
+            ]
+        )
+        return
+    for e in all_experiments():
+        times = " / ".join(format_duration(estimate_s(e, p)) for p in Profile)
+        click.echo(f"{e.id:<34} {e.origin.value:<10} {times:<26} {e.paper}, {e.figure}")
+        takes = f"  (takes --{', --'.join(sorted(e.accepts))})" if e.accepts else ""
+        click.echo(f"    {e.title}{takes}")
+    click.echo("\nTimes are for the profiles smoke / quick / paper on two cores, roughly.")

@@ -1,0 +1,180 @@
+"""Measuring, for the commands ``run`` and ``reproduce``: plan, execute, report, exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.options import cluster_maker
+from harness.cli.output import emit_json
+from harness.cli.progress import ProgressDisplay
+from harness.experiment import Claim, ClaimKind, Experiment
+from harness.machine import machine_name
+from harness.report.build import write_report
+from harness.report.verdicts import Judged, judge
+from harness.results import OK, Campaign, Record, Store
+from harness.runner import PlannedRun, Runner, RunSettings
+from harness.text import format_duration
+
+DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
+
+
+def measure(
+    experiments: Sequence[Experiment],
+    settings: RunSettings,
+    *,
+    out: Path,
+    backend: str,
+    strict: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Make every run that is not there yet; returns the exit code."""
+    store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    display = ProgressDisplay(lambda experiment, campaign: _announce(store, display, experiment))
+    runner = Runner(store, cluster_maker(backend), display)
+    runs = runner.plan(experiments, settings)
+    if dry_run:
+        _show_plan(runs, settings, as_json=as_json)
+        return DONE
+    with store.locked():
+        store.discard_partial()
+        try:
+            records = runner.execute(runs, settings)
+        except KeyboardInterrupt:
+            display.close()
+            _interrupted(store, runner, experiments, settings)
+            return INTERRUPTED
+        finally:
+            display.close()
+        report = write_report(store)
+    judged = [
+        judge(experiment, settings.profile, runner.campaign(experiment, settings))
+        for experiment in dict.fromkeys(run.experiment for run in runs)
+    ]
+    _summarize(judged, records, report.index, as_json=as_json)
+    return exit_code(judged, strict=strict)
+
+
+def exit_code(judged: Sequence[Judged], *, strict: bool) -> int:
+    """1 for a broken invariant (or, when strict, a claim), 3 for a run that failed, else 0."""
+    claims = [claim for item in judged for claim in item.claims]
+    if any(claim.held is False and (strict or _invariant(claim)) for claim in claims):
+        return FAILED_CLAIM
+    if any(item.problem for item in judged):
+        return FAILED_CLAIM
+    if not all(item.campaign.complete for item in judged):
+        return FAILED_ENVIRONMENT
+    return DONE
+
+
+def _invariant(claim: Claim) -> bool:
+    return claim.kind is ClaimKind.INVARIANT
+
+
+def _announce(store: Store, display: ProgressDisplay, experiment: Experiment) -> None:
+    report = write_report(store)
+    ours = [item for item in report.judged if item.experiment is experiment]
+    for item in ours[:1]:
+        display.note(f"{experiment.id}: {verdict_line(item)}; {report.index}")
+
+
+def verdict_line(item: Judged) -> str:
+    """ "3 claims hold, 1 does not"."""
+    held = sum(claim.held is True for claim in item.claims)
+    failed = sum(claim.held is False for claim in item.claims)
+    unknown = len(item.claims) - held - failed
+    parts = [f"{held} of {len(item.claims)} claims hold"]
+    parts += [f"{failed} not"] if failed else []
+    parts += [f"{unknown} not measured"] if unknown else []
+    bad = item.campaign.expected - len(item.campaign.valid)
+    parts += [f"{bad} of {item.campaign.expected} runs missing or invalid"] if bad else []
+    return ", ".join(parts)
+
+
+def _interrupted(
+    store: Store, runner: Runner, experiments: Sequence[Experiment], settings: RunSettings
+) -> None:
+    report = write_report(store)
+    campaigns: list[Campaign] = [runner.campaign(e, settings) for e in experiments]
+    kept = sum(len(campaign.valid) for campaign in campaigns)
+    total = sum(campaign.expected for campaign in campaigns)
+    click.echo(
+        f"interrupted: {kept} of {total} runs are kept; the same command goes on from here\n"
+        f"report so far: {report.index}",
+        err=True,
+    )
+
+
+def _show_plan(runs: Sequence[PlannedRun], settings: RunSettings, *, as_json: bool) -> None:
+    seconds = {run.experiment: run.experiment.seconds_per_run[settings.profile] for run in runs}
+    left = sum(seconds[run.experiment] for run in runs if not run.done)
+    if as_json:
+        emit_json(
+            {
+                "runs": [
+                    {
+                        "experiment": run.experiment.id,
+                        "point": dict(run.point),
+                        "repeat": run.repeat,
+                        "done": run.done,
+                        "seconds": seconds[run.experiment],
+                    }
+                    for run in runs
+                ],
+                "seconds_left": left,
+            }
+        )
+        return
+    for run in runs:
+        point = " ".join(f"{key}={value}" for key, value in run.point.items())
+        state = "done" if run.done else f"about {format_duration(seconds[run.experiment])}"
+        click.echo(f"{run.experiment.id:<34} {state:<14} #{run.repeat + 1} {point}")
+    done = sum(run.done for run in runs)
+    click.echo(f"{len(runs) - done} runs to make, about {format_duration(left)}; {done} done")
+
+
+def _summarize(
+    judged: Sequence[Judged], records: Sequence[Record], index: Path, *, as_json: bool
+) -> None:
+    bad = [record for record in records if record.status != OK]
+    if as_json:
+        emit_json(
+            {
+                "report": str(index),
+                "machine": machine_name(),
+                "claims": [document for item in judged for document in item.documents()],
+                "runs": [_run_document(record) for record in records],
+                "complete": all(item.campaign.complete for item in judged),
+            }
+        )
+        return
+    for item in judged:
+        click.echo(f"\n{item.experiment.id} – {item.experiment.title}: {verdict_line(item)}")
+        for claim in item.claims:
+            mark = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[claim.held]
+            kind = " (invariant)" if _invariant(claim) else ""
+            click.echo(f"  {mark}{kind}: {claim.text}")
+        if item.problem:
+            click.echo(f"  its table or claims could not be made:\n{item.problem}")
+    for record in bad:
+        click.echo(f"\n{record.experiment} {dict(record.point)}: {record.status}: {record.reason}")
+    click.echo(f"\nreport: {index}")
+    sys.stdout.flush()
+
+
+def _run_document(record: Record) -> dict[str, Any]:
+    return {
+        "run": record.run,
+        "experiment": record.experiment,
+        "point": dict(record.point),
+        "repeat": record.repeat,
+        "status": record.status,
+        "reason": record.reason,
+        "seconds": record.seconds,
+        "values": dict(record.values),
+    }

@@ -1,0 +1,114 @@
+"""Options that several commands share, and what they turn into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from harness.experiment import Profile
+from harness.seeds import DEFAULT_SEED
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Cluster, ClusterSpec
+    from harness.runner import RunSettings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_OUT = Path(__file__).resolve().parent.parent.parent / "results"
+
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_OUT,
+    show_default="results/ of this checkout",
+    help="Where records and the report are kept.",
+)
+
+profile_option = click.option(
+    "--profile",
+    type=click.Choice([profile.value for profile in Profile]),
+    default=Profile.QUICK.value,
+    show_default=True,
+    help="smoke: seconds; quick: every figure on two cores; paper: the papers' own scale.",
+)
+
+
+def run_options(command: Command) -> Command:
+    """The options of the commands that measure."""
+    for option in reversed(
+        [
+            profile_option,
+            click.option(
+                "--cluster",
+                "backend",
+                type=click.Choice(["local"]),
+                default="local",
+                show_default=True,
+                help="Where Kafka, Redis and Spark run.",
+            ),
+            click.option(
+                "--seed", default=DEFAULT_SEED, show_default=True, help="Root of all randomness."
+            ),
+            click.option(
+                "--repeats", type=int, help="Runs of each point, instead of the profile's number."
+            ),
+            out_option,
+            click.option(
+                "--failures",
+                type=click.Path(path_type=Path),
+                help="A failure schedule of your own (YAML) instead of the experiment's.",
+            ),
+            click.option(
+                "--text",
+                multiple=True,
+                type=click.Path(path_type=Path),
+                help="Files or folders to count words in, instead of Python's own library.",
+            ),
+            click.option("--again", is_flag=True, help="Measure anew what is there already."),
+            click.option(
+                "--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails."
+            ),
+            click.option(
+                "--dry-run",
+                is_flag=True,
+                help="Show what would run, and for how long; run nothing.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def settings_from(
+    *,
+    profile: str,
+    seed: int,
+    repeats: int | None,
+    again: bool,
+    experiment_options: Mapping[str, Any],
+) -> RunSettings:
+    """The runner's settings; options the user did not give are left out."""
+    from harness.runner import RunSettings
+
+    return RunSettings(
+        profile=Profile(profile),
+        root_seed=seed,
+        repeats=repeats,
+        again=again,
+        options={name: value for name, value in experiment_options.items() if value},
+    )
+
+
+def cluster_maker(backend: str) -> Callable[[ClusterSpec], Cluster]:
+    """Makes (not starts) clusters of a backend."""
+    assert backend == "local"
+
+    def make(spec: ClusterSpec) -> Cluster:
+        from harness.cluster.local import LocalCluster
+
+        return LocalCluster(spec)
+
+    return make

@@ -1,0 +1,105 @@
+"""What a person sees on standard error while experiments run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from harness.experiment import Experiment, Profile
+from harness.results import OK, Campaign, Record
+from harness.runner import PlannedRun
+from harness.text import format_duration
+
+_PLAIN_INTERVAL_S = 10.0
+"""How often a line is written where standard error is not a terminal."""
+
+
+class ProgressDisplay:
+    """An `harness.runner.Observer`: two live lines on a terminal, plain lines elsewhere."""
+
+    def __init__(self, on_experiment: Callable[[Experiment, Campaign], None]) -> None:
+        self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._on_experiment = on_experiment
+        self._progress: Progress | None = None
+        self._left_s = 0.0
+        self._total = self._finished = 0
+        self._last_line = 0.0
+        self._current = ""
+
+    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
+        self._left_s = estimate_s
+        self._total = sum(not run.done for run in runs)
+        done = len(runs) - self._total
+        about = format_duration(estimate_s)
+        kept = f", {done} measured before are kept" if done else ""
+        self._console.print(f"{self._total} runs to make, about {about}{kept}")
+        if self._total and self._console.is_terminal:
+            self._progress = Progress(
+                BarColumn(bar_width=24),
+                TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}"),
+                console=self._console,
+                transient=True,
+            )
+            self._progress.add_task("", total=self._total)
+            self._progress.start()
+
+    def run_started(self, run: PlannedRun) -> None:
+        point = " ".join(f"{key}={value}" for key, value in run.point.items())
+        self._current = f"{run.experiment.id} {point}".strip()
+        self._last_line = 0.0
+        self.stage("starting", None, None, None)
+
+    def stage(
+        self,
+        text: str,
+        fraction: float | None,
+        throughput_per_s: float | None,
+        latency_s: float | None,
+    ) -> None:
+        parts = [text]
+        if fraction is not None:
+            parts.append(f"{fraction:.0%}")
+        if throughput_per_s is not None:
+            parts.append(f"{throughput_per_s:,.0f}/s")
+        if latency_s is not None:
+            parts.append(f"latency {latency_s:.2f} s")
+        line = f"{self._current}: {' · '.join(parts)} · {format_duration(self._left_s)} left"
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], description=line)
+        elif time.monotonic() - self._last_line >= _PLAIN_INTERVAL_S:
+            self._last_line = time.monotonic()
+            self._console.print(f"[{self._finished}/{self._total}] {line}", markup=False)
+
+    def run_finished(self, run: PlannedRun, record: Record) -> None:
+        self._finished += 1
+        self._left_s = max(0.0, self._left_s - run.experiment.seconds_per_run[_profile(record)])
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], completed=self._finished)
+        if record.status != OK:
+            first = (record.reason or "").strip().splitlines()
+            self._console.print(
+                f"{self._current}: {record.status}: {first[-1] if first else ''}", markup=False
+            )
+
+    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
+        self._on_experiment(experiment, campaign)
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, markup=False)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def _profile(record: Record) -> Profile:
+    return Profile(record.profile)

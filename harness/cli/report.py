@@ -1,0 +1,45 @@
+"""``faultline report``: make the report anew from what was measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.cli.options import out_option
+from harness.cli.output import emit_json, json_option
+
+_EPILOG = """\b
+Examples:
+  ./faultline report
+  ./faultline report --out /data/faultline --strict
+  ./faultline report --json | python3 -m json.tool
+"""
+
+
+@click.command("report", epilog=_EPILOG, short_help="Write the report from the records.")
+@out_option
+@click.option("--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails.")
+@json_option
+def command(out: Path, strict: bool, as_json: bool) -> None:
+    """Write report/index.html and report/claims.json from the records of this machine."""
+    from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
+    from harness.errors import UsageError
+    from harness.report.build import write_report
+    from harness.results import Store
+
+    if not (out / "records").is_dir():
+        raise UsageError(
+            f"nothing has been measured into {out} yet",
+            remedy="run faultline reproduce first, or name its directory with --out DIR",
+        )
+    report = write_report(Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True)))
+    if as_json:
+        claims = [document for item in report.judged for document in item.documents()]
+        emit_json({"report": str(report.index), "claims": claims})
+    else:
+        for item in report.judged:
+            click.echo(f"{item.experiment.id} ({item.profile.value}): {verdict_line(item)}")
+        click.echo(f"report: {report.index}")
+    sys.exit(FAILED_CLAIM if exit_code(report.judged, strict=strict) == FAILED_CLAIM else 0)

@@ -1,0 +1,71 @@
+"""``faultline run``: some experiments, by name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.cli.options import run_options, settings_from
+from harness.cli.output import json_option
+
+_EPILOG = """\b
+Examples:
+  ./faultline run stock/worker-kill
+  ./faultline run stock/worker-kill --failures my-schedule.yaml --repeats 3
+  ./faultline run intervals --profile smoke --json
+"""
+
+
+@click.command("run", epilog=_EPILOG, short_help="Run experiments by name.")
+@click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT...")
+@click.option(
+    "--workload",
+    type=click.Path(path_type=Path),
+    help="A Python file with a workload of your own, where the experiment takes one.",
+)
+@run_options
+@json_option
+def command(
+    experiments: tuple[str, ...],
+    workload: Path | None,
+    profile: str,
+    backend: str,
+    seed: int,
+    repeats: int | None,
+    out: Path,
+    failures: Path | None,
+    text: tuple[Path, ...],
+    again: bool,
+    strict: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Run EXPERIMENTs (see `faultline list`; a group's name means all of its experiments).
+
+    Runs that were measured before with the same code, seed and options are kept. Exit code: 0
+    done, 1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the
+    environment failed.
+    """
+    from harness.catalogue import find
+    from harness.cli.measure import measure
+
+    settings = settings_from(
+        profile=profile,
+        seed=seed,
+        repeats=repeats,
+        again=again,
+        experiment_options={"failures": failures, "text": list(text), "workload": workload},
+    )
+    sys.exit(
+        measure(
+            find(experiments),
+            settings,
+            out=out,
+            backend=backend,
+            strict=strict,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
+    )
