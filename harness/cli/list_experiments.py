@@ -18,7 +18,7 @@ Examples:
 @click.option("--markdown", is_flag=True, help="The table of experiments/README.md.")
 @json_option
 def command(markdown: bool, as_json: bool) -> None:
-    """Show every experiment: the figure it draws, where its numbers come from, how long it takes."""
+    """Show every experiment: its figure, where its numbers come from, how long it takes."""
     from harness.catalogue import all_experiments, catalogue_markdown, estimate_s
     from harness.experiment import Profile
     from harness.text import format_duration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,7 +75,7 @@ def run_options(command: Command) -> Command:
             click.option(
                 "--dry-run",
                 is_flag=True,
-                help="Show what would run, and for how long; run nothing.",
+                help="Show what would run and for how long.",
             ),
         ]
     ):
@@ -107,8 +108,8 @@ def cluster_maker(backend: str) -> Callable[[ClusterSpec], Cluster]:
     assert backend == "local"
 
     def make(spec: ClusterSpec) -> Cluster:
-        from harness.cluster.local import LocalCluster
-
-        return LocalCluster(spec)
+        module = importlib.import_module("harness.cluster.local")
+        cluster: Cluster = module.LocalCluster(spec)
+        return cluster
 
     return make
