@@ -1,0 +1,269 @@
+"""The simulator against an event-by-event loop, and against the closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.errors import UsageError
+from harness.intervals.failure_models import (
+    Exponential,
+    FailureModel,
+    LognormalRepair,
+    Trace,
+    Weibull,
+)
+from harness.intervals.renewal import best_interval_s, renewal_utilization
+from harness.intervals.simulator import simulate
+from harness.intervals.utilization import CheckpointedSystem
+from harness.seeds import DEFAULT_SEED, generator
+
+# λ/min, T min, c min, R min, n, δ min: the ranges of every figure of the paper.
+GRID = [
+    (rate, interval, cost, restart, depth, delay)
+    for rate in (0.001, 0.005, 0.05, 0.5)
+    for interval in (0.6, 3.0, 30.0)
+    for cost, restart, depth, delay in (
+        (0.05, 0.0, 1, 0.0),
+        (0.5, 0.4, 5, 0.0005),
+        (0.5, 1.0, 100, 0.025),
+    )
+]
+
+
+def build(cost: float, rate: float, restart: float, depth: int, delay: float) -> CheckpointedSystem:
+    """From minutes."""
+    return CheckpointedSystem(
+        cost_s=60.0 * cost,
+        failure_rate_per_s=rate / 60.0,
+        restart_s=60.0 * restart,
+        depth=depth,
+        delay_s=60.0 * delay,
+    )
+
+
+def useful_work_event_by_event(
+    gaps: list[float], interval: float, cost: float, restart: float, depth: int, delay: float
+) -> float:
+    """The paper's text literally: every operator of the chain, every checkpoint, every restart."""
+    useful = 0.0
+    for gap in gaps:
+        clock = restart
+        if clock > gap:
+            continue  # the restart failed and starts again
+        emitted = clock  # all operators were restored together and the source starts a period
+        while True:
+            emitted += interval
+            completed = emitted
+            for _ in range(depth - 1):
+                completed += delay
+            if completed > gap:
+                break
+            useful += interval - cost
+    return useful
+
+
+@pytest.mark.parametrize("parameters", [(3.0, 0.5, 0.4, 5, 0.2), (0.7, 0.1, 2.0, 30, 0.05)])
+def test_every_gap_gives_what_the_event_loop_gives(
+    parameters: tuple[float, float, float, int, float],
+) -> None:
+    interval, cost, restart, depth, delay = parameters
+    gaps = generator(DEFAULT_SEED, "literal").exponential(8.0, size=400)
+    system = CheckpointedSystem(
+        cost_s=cost, failure_rate_per_s=1 / 8, restart_s=restart, depth=depth, delay_s=delay
+    )
+    result = simulate(
+        system,
+        interval,
+        failures=Recorded(gaps),
+        generator=generator(DEFAULT_SEED),
+        runs=2,
+        failures_per_run=len(gaps),
+    )
+    expected = useful_work_event_by_event(gaps.tolist(), interval, cost, restart, depth, delay)
+    assert result.useful_s[0, 0] == pytest.approx(expected, rel=1e-9)
+    assert result.elapsed_s[0] == pytest.approx(gaps.sum())
+
+
+class Recorded(FailureModel):
+    """The same gaps in every run."""
+
+    def __init__(self, gaps: np.ndarray) -> None:
+        self.gaps = gaps
+
+    @property
+    def mean_s(self) -> float:
+        return float(self.gaps.mean())
+
+    def gaps_s(self, generator: np.random.Generator, runs: int, failures: int) -> np.ndarray:
+        return np.tile(self.gaps[:failures], (runs, 1))
+
+
+def test_simulation_and_closed_form_agree_within_three_standard_errors() -> None:
+    worst, total = 0.0, 0
+    for rate, interval, cost, restart, depth, delay in GRID:
+        if interval * rate > 6.0 or interval <= cost:
+            continue  # a checkpoint would complete once in thousands of failures
+        system = build(cost, rate, restart, depth, delay)
+        result = simulate(
+            system,
+            60.0 * interval,
+            failures=Exponential(mttf_s=60.0 / rate),
+            generator=generator(DEFAULT_SEED, "grid", repr((rate, interval, cost, depth))),
+            runs=100,
+            failures_per_run=400,
+        )
+        exact = float(system.utilization(60.0 * interval))
+        deviation = abs(float(result.utilization[0]) - exact) / float(result.standard_error[0])
+        assert deviation < 4.5, f"seed {DEFAULT_SEED}: {rate, interval, cost, restart, depth}"
+        worst, total = max(worst, deviation), total + (deviation > 3.0)
+    # One of 30 points beyond three standard errors is 8 % likely by chance; two are not.
+    assert total <= 1, f"seed {DEFAULT_SEED}: worst {worst:.2f} standard errors"
+
+
+def test_the_confidence_interval_covers_the_truth_as_often_as_it_says() -> None:
+    system = build(0.5, 0.05, 0.4, 5, 0.01)
+    exact, covered = float(system.utilization(240.0)), 0
+    for attempt in range(200):
+        result = simulate(
+            system,
+            240.0,
+            failures=Exponential(mttf_s=1200.0),
+            generator=generator(DEFAULT_SEED, "coverage", attempt),
+            runs=25,
+            failures_per_run=40,
+        )
+        low, high = result.confidence()
+        covered += bool(low[0] <= exact <= high[0])
+    assert 178 <= covered <= 199, f"seed {DEFAULT_SEED}: {covered} of 200"
+
+
+def test_the_same_seed_gives_the_same_numbers_and_intervals_share_their_failures() -> None:
+    system = build(0.5, 0.05, 0.4, 5, 0.01)
+
+    def run(intervals: list[float]) -> np.ndarray:
+        return simulate(
+            system,
+            np.array(intervals),
+            failures=Weibull(mttf_s=1200.0, shape=0.7),
+            generator=generator(DEFAULT_SEED, "same"),
+            runs=20,
+            failures_per_run=50,
+        ).utilization
+
+    assert (run([60.0, 300.0]) == run([60.0, 300.0])).all()
+    assert run([60.0, 300.0])[1] == run([300.0])[0]
+
+
+@pytest.mark.parametrize("shape", [0.6, 0.7, 1.5])
+def test_the_renewal_sum_is_what_the_simulator_finds_for_weibull_gaps(shape: float) -> None:
+    system, model = build(0.1, 0.05, 0.4, 5, 0.01), Weibull(mttf_s=1200.0, shape=shape)
+    result = simulate(
+        system,
+        np.array([60.0, 600.0]),
+        failures=model,
+        generator=generator(DEFAULT_SEED, "weibull", repr(shape)),
+        runs=200,
+        failures_per_run=500,
+    )
+    exact = renewal_utilization(system, np.array([60.0, 600.0]), model)
+    assert (abs(result.utilization - exact) < 3.5 * result.standard_error).all()
+
+
+@pytest.mark.parametrize("interval", [0.7, 3.0, 30.0, 200.0])
+def test_the_renewal_sum_is_equation_10_for_exponential_gaps(interval: float) -> None:
+    system = build(0.5, 0.05, 1.0, 50, 0.05)
+    exact = renewal_utilization(system, 60.0 * interval, Exponential(mttf_s=1200.0))
+    assert exact == pytest.approx(float(system.utilization(60.0 * interval)), rel=1e-10)
+
+
+def test_the_best_interval_for_exponential_gaps_is_t_star() -> None:
+    system = build(0.5, 0.05, 1.0, 1, 0.0)
+    best = best_interval_s(system, Exponential(mttf_s=1200.0))
+    assert best == pytest.approx(float(system.optimal_interval_s()), rel=1e-4)
+
+
+def test_lognormal_restarts_of_the_same_mean_cost_less_than_a_constant_one() -> None:
+    # E[e^-λR] is least for a constant R (Jensen), and only that factor depends on R.
+    system = build(0.1, 0.05, 5.0, 1, 0.0)
+    result = simulate(
+        system,
+        60.0,
+        failures=Exponential(mttf_s=1200.0),
+        restart=LognormalRepair.with_mean(300.0, sigma=1.4),
+        generator=generator(DEFAULT_SEED, "lognormal"),
+    )
+    assert result.utilization[0] > system.utilization(60.0) + 3.0 * result.standard_error[0]
+
+
+def test_a_trace_is_replayed_in_its_order() -> None:
+    model = Trace(np.array([1.0, 2.0, 3.0, 4.0]))
+    gaps = model.gaps_s(generator(DEFAULT_SEED), 50, 8)
+    assert ((np.diff(gaps, axis=1) == 1.0) | (np.diff(gaps, axis=1) == -3.0)).all()
+    assert len(set(gaps[:, 0])) == 4
+    assert model.mean_s == 2.5
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Exponential(mttf_s=700.0), Weibull(mttf_s=700.0, shape=0.7), Weibull(mttf_s=700.0, shape=2)],
+    ids=str,
+)
+def test_a_model_draws_what_its_survival_function_says(model: FailureModel) -> None:
+    gaps = model.gaps_s(generator(DEFAULT_SEED, str(model)), 100, 2000)
+    assert gaps.shape == (100, 2000)
+    assert gaps.mean() == pytest.approx(model.mean_s, rel=0.02)
+    for elapsed in (70.0, 700.0, 2000.0):
+        seen = float((gaps > elapsed).mean())
+        assert seen == pytest.approx(float(model.survival(np.array(elapsed))), abs=0.005)
+
+
+def test_a_lognormal_repair_has_the_mean_it_was_asked_for() -> None:
+    repair = LognormalRepair.with_mean(300.0, sigma=1.0)
+    assert repair.mean_s == pytest.approx(300.0)
+    drawn = repair.restarts_s(generator(DEFAULT_SEED, "repair"), (500, 1000))
+    assert np.mean(drawn) == pytest.approx(300.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Exponential(mttf_s=-1.0), "mttf_s is -1"),
+        (lambda: Weibull(mttf_s=1.0, shape=0.0), "shape is 0"),
+        (lambda: LognormalRepair(median_s=0.0, sigma=1.0), "median_s is 0"),
+        (lambda: Trace(np.array([3.0])), "at least two finite gaps"),
+        (lambda: Trace(np.array([3.0, -1.0])), "a gap of -1 s"),
+    ],
+)
+def test_a_model_of_nothing_is_an_error(make: object, message: str) -> None:
+    assert callable(make)
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def test_one_run_has_no_error_bar() -> None:
+    with pytest.raises(UsageError, match="1 runs of 10 failures"):
+        simulate(
+            build(0.1, 0.05, 0.0, 1, 0.0),
+            60.0,
+            failures=Exponential(mttf_s=1200.0),
+            generator=generator(DEFAULT_SEED),
+            runs=1,
+            failures_per_run=10,
+        )
+
+
+def test_the_frame_has_a_row_per_interval_and_its_error_bars() -> None:
+    frame = simulate(
+        build(0.1, 0.05, 0.0, 1, 0.0),
+        np.array([60.0, 120.0, 240.0]),
+        failures=Exponential(mttf_s=1200.0),
+        generator=generator(DEFAULT_SEED),
+        runs=10,
+        failures_per_run=20,
+    ).frame()
+    assert list(frame["interval_s"]) == [60.0, 120.0, 240.0]
+    assert (frame["low"] < frame["utilization"]).all()
+    assert (frame["utilization"] < frame["high"]).all()
+    assert (frame["sd"] > frame["standard_error"]).all()
+    assert set(frame["failures"]) == {200}
