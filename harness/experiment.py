@@ -135,7 +135,7 @@ class Context(Protocol):
         """Tell whoever watches what this run does now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Experiment:
     """One figure (or table) of a paper, or one of our own."""
 

@@ -1,0 +1,102 @@
+"""The commands that list, run, reproduce and report, on a toy experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from harness import catalogue
+from harness.cli.main import COMMANDS, cli
+from harness.experiment import Context, Experiment, Outcome, Point
+from harness.report import build
+from tests.toys import square, toy
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def experiments() -> list[Experiment]:
+    return [toy(), toy(identifier="stock/other")]
+
+
+@pytest.fixture
+def invoke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, experiments: list[Experiment]
+) -> Invoke:
+    monkeypatch.setattr(catalogue, "all_experiments", lambda: experiments)
+    monkeypatch.setattr(build, "all_experiments", lambda: experiments)
+
+    def call(*arguments: str) -> Result:
+        out = [] if arguments[0] == "list" else ["--out", str(tmp_path)]
+        return CliRunner().invoke(cli, [*arguments, *out])
+
+    return call
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(cli, [name, "--help"])
+    assert result.exit_code == 0
+    assert "Examples:" in result.output
+
+
+def test_list_names_every_experiment(invoke: Invoke) -> None:
+    assert "stock/toy" in invoke("list").stdout
+    documents = json.loads(invoke("list", "--json").stdout)
+    assert [d["id"] for d in documents] == ["stock/toy", "stock/other"]
+
+
+def test_run_prints_verdicts_and_one_json_document(invoke: Invoke) -> None:
+    result = invoke("run", "stock/toy", "--profile", "smoke")
+    assert result.exit_code == 0, result.output
+    assert "holds: y rises with x" in result.stdout
+    document = json.loads(invoke("run", "stock/toy", "--profile", "smoke", "--json").stdout)
+    assert document["complete"]
+    assert document["runs"] == [], "everything was there already"
+    assert [c["held"] for c in document["claims"]] == [True, True]
+
+
+def test_dry_run_runs_nothing(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("reproduce", "--dry-run", "--json")
+    document = json.loads(result.stdout)
+    assert len(document["runs"]) == 12
+    assert document["seconds_left"] == pytest.approx(1.2)
+    assert not (tmp_path / "records").exists()
+
+
+def test_ctrl_c_reports_what_is_kept(invoke: Invoke, experiments: list[Experiment]) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 2:
+            raise KeyboardInterrupt
+        return square(point, context)
+
+    experiments[:] = [toy(run)]
+    result = invoke("reproduce")
+    assert result.exit_code == 130
+    assert "1 of 6 runs are kept" in result.stderr
+    experiments[:] = [toy()]
+    assert invoke("reproduce").exit_code == 0
+
+
+def test_a_broken_invariant_exits_with_1(invoke: Invoke, experiments: list[Experiment]) -> None:
+    experiments[:] = [toy(lambda point, context: Outcome(values={"y": -1}))]
+    assert invoke("reproduce").exit_code == 1
+
+
+def test_a_failed_run_exits_with_3(invoke: Invoke, experiments: list[Experiment]) -> None:
+    experiments[:] = [toy(lambda point, context: Outcome(values={}, invalid="slow"))]
+    assert invoke("reproduce").exit_code == 3
+
+
+def test_report_before_any_measurement_says_what_to_do(invoke: Invoke) -> None:
+    result = invoke("report")
+    assert "faultline reproduce first" in str(result.exception)
+
+
+def test_an_unknown_experiment_gets_the_nearest_name(invoke: Invoke) -> None:
+    result = invoke("run", "stock/toi")
+    assert "did you mean 'stock/toy'" in str(result.exception)

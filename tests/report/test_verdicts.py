@@ -1,0 +1,119 @@
+"""What was invalid or incomplete can never hold a claim."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.cli.measure import exit_code
+from harness.experiment import Context, Experiment, Outcome, Point, Profile
+from harness.machine import machine_name
+from harness.report import build
+from harness.report.verdicts import Judged, judge
+from harness.results import Results, Store
+from harness.runner import RunSettings
+from tests.test_runner import SMOKE, make
+from tests.toys import square, toy
+
+
+def judged(store: Store, experiment: Experiment) -> Judged:
+    grid = experiment.grid[Profile.SMOKE]
+    campaign = store.newest_campaign(experiment.id, machine_name(), Profile.SMOKE, grid)
+    assert campaign is not None
+    return judge(experiment, Profile.SMOKE, campaign)
+
+
+def test_claims_hold_on_valid_runs(tmp_path: Path) -> None:
+    make(Store(tmp_path), toy())
+    result = judged(Store(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [True, True]
+    assert exit_code([result], strict=True) == 0
+
+
+def test_a_claim_that_fails_is_reported(tmp_path: Path) -> None:
+    def falling(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": -float(str(point["x"]))})
+
+    make(Store(tmp_path), toy(falling))
+    result = judged(Store(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [False, False]
+    assert exit_code([result], strict=False) == 1
+
+
+def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
+    def falling(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": 9 - float(str(point["x"]))})
+
+    make(Store(tmp_path), toy(falling))
+    result = judged(Store(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [False, True]
+    assert exit_code([result], strict=False) == 0
+    assert exit_code([result], strict=True) == 1
+
+
+@pytest.mark.parametrize("bad", ["missing", "invalid", "failed"])
+def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 3 and context.repeat == 1:
+            if bad == "missing":
+                raise KeyboardInterrupt
+            if bad == "failed":
+                raise RuntimeError("oh")
+            return replace(square(point, context), invalid="the load fell behind")
+        return square(point, context)
+
+    try:
+        make(Store(tmp_path), toy(run))
+    except KeyboardInterrupt:
+        assert bad == "missing"
+    result = judged(Store(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [None, None]
+    assert "5 of 6 runs" in result.claims[0].measured["why not"]
+    assert exit_code([result], strict=False) == 3
+
+
+def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
+    def table(results: Results) -> pd.DataFrame:
+        raise KeyError("nonsense")
+
+    make(Store(tmp_path), toy())
+    result = judged(Store(tmp_path), replace(toy(), table=table))
+    assert "nonsense" in (result.problem or "")
+    assert [claim.held for claim in result.claims] == [None]
+    assert exit_code([result], strict=False) == 1
+
+
+def test_the_report_is_one_file_with_every_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    make(Store(tmp_path), toy())
+    make(Store(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
+    report = build.write_report(Store(tmp_path))
+    text = report.index.read_text()
+    assert not re.search(r"(src|href)=\"https?:", text), "needs the network"
+    assert 'alt="Squares.' in text
+    assert "--seed 5" in text, "the profile measured last is shown"
+    documents = json.loads((tmp_path / "report" / "claims.json").read_text())
+    assert {(d["profile"], d["text"]) for d in documents} == {
+        (profile, text)
+        for profile in ("smoke", "quick")
+        for text in ("y rises with x", "y is above zero")
+    }
+    assert set(documents[0]) == {
+        "experiment", "figure", "paper", "kind", "text", "held", "measured", "profile",
+    }  # fmt: skip
+    assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
+
+
+def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
+    make(Store(tmp_path), toy())
+    make(Store(tmp_path), toy(), settings=replace(SMOKE, root_seed=5, repeats=1))
+    result = judged(Store(tmp_path), toy())
+    assert {record.root_seed for record in result.campaign.records} == {5}
+    assert result.campaign.expected == 3

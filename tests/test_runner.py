@@ -1,0 +1,168 @@
+"""Runs are recorded once, resumed, and never lost."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.errors import EnvironmentFailure, UsageError
+from harness.experiment import Context, Experiment, Outcome, Point, Profile
+from harness.machine import machine_name
+from harness.results import FAILED, INVALID, OK, Store
+from harness.runner import Runner, RunSettings
+from tests.toys import Watcher, square, toy
+
+SMOKE = RunSettings(profile=Profile.SMOKE)
+
+
+def no_cluster(spec: ClusterSpec) -> Cluster:
+    raise AssertionError("the toy needs no cluster")
+
+
+def make(store: Store, *experiments: Experiment, settings: RunSettings = SMOKE) -> Watcher:
+    watcher = Watcher()
+    runner = Runner(store, no_cluster, watcher)
+    runner.execute(runner.plan(experiments, settings), settings)
+    return watcher
+
+
+def test_every_point_is_run_and_kept(tmp_path: Path) -> None:
+    watcher = make(Store(tmp_path), toy())
+    assert [r.values["y"] for r in watcher.finished] == [1, 4, 9, 1, 4, 9]
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete
+    assert campaign.results().frame["y"].tolist() == [1, 1, 4, 4, 9, 9]
+    noise = campaign.results().series("noise", ["x", "repeat"])
+    assert noise.groupby("repeat")["seed"].nunique().tolist() == [1, 1], "one seed for all points"
+    assert noise["seed"].nunique() == 2, "another seed for another repetition"
+
+
+def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:
+    make(Store(tmp_path), toy())
+    assert make(Store(tmp_path), toy()).finished == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(SMOKE, again=True),
+        replace(SMOKE, root_seed=7),
+        RunSettings(profile=Profile.PAPER),
+    ],
+)
+def test_another_question_is_measured_anew(tmp_path: Path, settings: RunSettings) -> None:
+    make(Store(tmp_path), toy())
+    assert len(make(Store(tmp_path), toy(), settings=settings).finished) == 6
+
+
+def test_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 3:
+            raise KeyboardInterrupt
+        return square(point, context)
+
+    with pytest.raises(KeyboardInterrupt):
+        make(Store(tmp_path), toy(run))
+    assert not list(tmp_path.glob("records/.partial-*"))
+    resumed = make(Store(tmp_path), toy())
+    assert [(r.point["x"], r.repeat) for r in resumed.finished] == [(3, 0), (1, 1), (2, 1), (3, 1)]
+
+
+def test_a_failed_run_is_recorded_and_tried_again(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 2:
+            raise EnvironmentFailure("the broker died", remedy="look at its log")
+        return square(point, context)
+
+    first = make(Store(tmp_path), toy(run))
+    assert [r.status for r in first.finished] == [OK, FAILED, OK] * 2
+    assert "the broker died" in (first.finished[1].reason or "")
+    assert not first.campaigns[0][1].complete
+    again = make(Store(tmp_path), toy())
+    assert [r.point["x"] for r in again.finished] == [2, 2]
+    assert again.campaigns[0][1].complete
+
+
+def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        raise ZeroDivisionError("oh")
+
+    watcher = make(Store(tmp_path), toy(run))
+    assert {r.status for r in watcher.finished} == {FAILED}
+    assert "ZeroDivisionError: oh" in (watcher.finished[0].reason or "")
+
+
+def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        return replace(square(point, context), invalid="the load fell behind")
+
+    watcher = make(Store(tmp_path), toy(run))
+    assert {r.status for r in watcher.finished} == {INVALID}
+    assert watcher.campaigns[0][1].valid == []
+
+
+def test_cheapest_first(tmp_path: Path) -> None:
+    dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
+    watcher = make(Store(tmp_path), dear, cheap)
+    assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
+    assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1)
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        Store(tmp_path).locked(),
+        pytest.raises(UsageError, match="another run"),
+        Store(tmp_path).locked(),
+    ):
+        pass
+
+
+def test_a_corrupt_record_is_named_and_left_out(tmp_path: Path) -> None:
+    make(Store(tmp_path), toy())
+    broken = min(tmp_path.glob("records/stock/toy/*/*/record.json"))
+    broken.write_text("{")
+    warnings: list[str] = []
+    store = Store(tmp_path, warn=warnings.append)
+    assert len(store.read("stock/toy", machine_name())) == 5
+    assert str(broken) in warnings[0]
+
+
+def test_a_full_disk_says_so_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(Store(tmp_path), toy())
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("harness.results.os.fsync", full)
+    with pytest.raises(EnvironmentFailure, match="No space left") as caught:
+        make(Store(tmp_path), toy(), settings=replace(SMOKE, again=True))
+    assert caught.value.exit_code == 3
+    assert len(Store(tmp_path).read("stock/toy", machine_name())) == 6
+
+
+def test_an_option_that_nothing_takes_is_refused(tmp_path: Path) -> None:
+    settings = replace(SMOKE, options={"failures": tmp_path / "f.yaml"})
+    with pytest.raises(UsageError, match="--failures changes nothing"):
+        make(Store(tmp_path), toy(), settings=settings)
+
+
+def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    settings = replace(SMOKE, options={"failures": file})
+    experiment = toy(accepts=frozenset({"failures"}))
+    for text, runs in (("a", 6), ("a", 0), ("b", 6)):
+        file.write_text(text)
+        watcher = make(Store(tmp_path), experiment, settings=settings)
+        assert len(watcher.finished) == runs
+
+
+@pytest.mark.parametrize(("repeats", "seed"), [(0, 1), (1, -1)])
+def test_settings_out_of_range_are_refused(repeats: int, seed: int) -> None:
+    with pytest.raises(UsageError):
+        RunSettings(repeats=repeats, root_seed=seed)

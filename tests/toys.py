@@ -1,0 +1,110 @@
+"""A toy experiment that takes no time, for the tests of what runs and judges experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from harness.experiment import (
+    Claim,
+    ClaimKind,
+    Context,
+    Experiment,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+)
+from harness.results import Campaign, Record, Results
+from harness.runner import PlannedRun
+
+
+def table(results: Results) -> pd.DataFrame:
+    return results.frame[["x", "repeat", "y"]].sort_values(["x", "repeat"], ignore_index=True)
+
+
+def draw(frame: pd.DataFrame, figure: Figure) -> None:
+    axes = figure.subplots()
+    axes.plot(frame["x"], frame["y"], "o", label="y")
+    axes.set_xlabel("x (1)")
+    axes.set_ylabel("y (1)")
+
+
+def claims(frame: pd.DataFrame) -> Sequence[Claim]:
+    rising = bool((frame.groupby("x")["y"].mean().diff().dropna() > 0).all())
+    positive = bool((frame["y"] > 0).all())
+    return [
+        Claim(
+            text="y rises with x",
+            kind=ClaimKind.PAPER,
+            held=rising,
+            measured={"y": frame["y"].tolist()},
+        ),
+        Claim(
+            text="y is above zero",
+            kind=ClaimKind.INVARIANT,
+            held=positive,
+            measured={"smallest": float(frame["y"].min())},
+        ),
+    ]
+
+
+def square(point: Point, context: Context) -> Outcome:
+    context.progress("squaring", fraction=0.5)
+    x = point["x"]
+    assert isinstance(x, int)
+    series = {"noise": pd.DataFrame({"seed": [context.seed("noise")]})}
+    return Outcome(values={"y": x * x}, series=series)
+
+
+def toy(
+    run: Callable[[Point, Context], Outcome] = square,
+    *,
+    identifier: str = "stock/toy",
+    seconds: float = 0.1,
+    **changes: Any,
+) -> Experiment:
+    return Experiment(
+        id=identifier,
+        paper="Nobody",
+        figure="Fig. 0",
+        title="Squares",
+        statement="Squares of positive numbers rise.",
+        origin=Origin.COMPUTED,
+        grid={profile: [{"x": 1}, {"x": 2}, {"x": 3}] for profile in Profile},
+        repeats=dict.fromkeys(Profile, 2),
+        seconds_per_run=dict.fromkeys(Profile, seconds),
+        run=run,
+        table=table,
+        draw=draw,
+        claims=claims,
+        **changes,
+    )
+
+
+class Watcher:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.started: list[PlannedRun] = []
+        self.finished: list[Record] = []
+        self.campaigns: list[tuple[str, Campaign]] = []
+        self.stages: list[str] = []
+
+    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
+        self.estimate_s = estimate_s
+
+    def run_started(self, run: PlannedRun) -> None:
+        self.started.append(run)
+
+    def stage(self, text: str, *numbers: float | None) -> None:
+        self.stages.append(text)
+
+    def run_finished(self, run: PlannedRun, record: Record) -> None:
+        self.finished.append(record)
+
+    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
+        self.campaigns.append((experiment.id, campaign))
