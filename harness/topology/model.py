@@ -1,0 +1,391 @@
+"""The query topology: operators cut into tasks, edges cut into substreams, queries.
+
+Everything here is a value: built once, validated on construction, never changed. Tasks are
+numbered over the whole topology, operator by operator in the order given, so a plan is a
+boolean array of length `Topology.task_count`.
+
+The failure-free rates follow from the sources by propagation (paper 003, section 2.1): a task's
+output rate is its operator's selectivity times the sum of its input rates, for joins too, and
+every operator that subscribes to an output gets all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from harness.errors import UsageError
+from harness.text import did_you_mean
+from harness.topology.partitioning import Partitioning, routes, why_unfit
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """A node of the query topology; its tasks run the same code on different keys."""
+
+    name: str
+    parallelism: int
+    join: bool = False
+    """Whether the inputs are correlated: no output survives without every one of them."""
+    selectivity: float = 1.0
+    """Output tuples per input tuple; for a source, per tuple of `rate`."""
+    weights: tuple[float, ...] | None = None
+    """The share of a full or split stream that each task receives; equal if None."""
+    rate: tuple[float, ...] | None = None
+    """Tuples per second that each task of a source takes in; None unless it is a source."""
+    cost: int = 1
+    """Resource units that one task, and so one replica of it, takes. 0 is for virtual tasks."""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise UsageError("an operator has no name", remedy="give every operator a name")
+        if self.parallelism < 1:
+            self._refuse(f"has parallelism {self.parallelism}", "give it at least one task")
+        if not (isfinite(self.selectivity) and self.selectivity > 0):
+            self._refuse(f"has selectivity {self.selectivity}", "give a number above 0")
+        if self.cost < 0:
+            self._refuse(f"has cost {self.cost}", "give a whole number of units, 1 or more")
+        self._check_per_task("weight", self.weights)
+        self._check_per_task("rate", self.rate)
+
+    def _check_per_task(self, what: str, values: tuple[float, ...] | None) -> None:
+        if values is None:
+            return
+        if len(values) != self.parallelism:
+            self._refuse(
+                f"has {len(values)} {what}s for {self.parallelism} tasks",
+                f"give one {what} for each task",
+            )
+        for task, value in enumerate(values):
+            if not (isfinite(value) and value >= 0):
+                self._refuse(
+                    f"has {what} {value} at task {task}", f"give a {what} that is 0 or above"
+                )
+        if sum(values) <= 0:
+            self._refuse(f"has no {what} above 0", f"give at least one task a {what} above 0")
+
+    def _refuse(self, what: str, remedy: str) -> None:
+        raise UsageError(f"operator {self.name!r} {what}", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A partitioned stream between two operators."""
+
+    upstream: str
+    downstream: str
+    partitioning: Partitioning
+
+    def __str__(self) -> str:
+        return f"{self.upstream} -> {self.downstream} ({self.partitioning})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One user's question: everything upstream of a sink operator."""
+
+    name: str
+    sink: str
+    priority: int = 1
+    """How much this query's output fidelity counts against the others'; 0 or more."""
+
+    def __post_init__(self) -> None:
+        if self.priority < 0:
+            raise UsageError(
+                f"query {self.name!r} has priority {self.priority}",
+                remedy="give a whole number, 0 or more",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """Operators, the edges between them, and the queries that read their output.
+
+    Without queries every operator without output becomes one of priority 1 with its own name.
+    Raises `UsageError`, naming the operator, edge or query, for whatever cannot be run: a cycle,
+    an operator without input, a partitioning that does not fit the degrees, a query whose sink
+    produces nothing.
+    """
+
+    operators: tuple[Operator, ...]
+    edges: tuple[Edge, ...] = ()
+    queries: tuple[Query, ...] = ()
+    order: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Operator names, upstream before downstream; ties in the order given."""
+
+    def __post_init__(self) -> None:
+        _check_names("operator", [operator.name for operator in self.operators])
+        if not self.operators:
+            raise UsageError("the topology has no operators", remedy="give at least one operator")
+        for edge in self.edges:
+            self._check_edge(edge)
+        _check_names("edge", [f"{edge.upstream} -> {edge.downstream}" for edge in self.edges])
+        object.__setattr__(self, "order", self._sorted())
+        if not self.queries:
+            object.__setattr__(self, "queries", self._default_queries())
+        _check_names("query", [query.name for query in self.queries])
+        self._check_inputs()
+        self._check_queries()
+
+    # Looking things up
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Operator]:
+        return {operator.name: operator for operator in self.operators}
+
+    def operator(self, name: str) -> Operator:
+        """The operator of that name; `UsageError` if there is none."""
+        if name not in self._by_name:
+            raise UsageError(
+                f"the topology has no operator {name!r}", remedy=did_you_mean(name, self._by_name)
+            )
+        return self._by_name[name]
+
+    @cached_property
+    def _inputs(self) -> Mapping[str, tuple[Edge, ...]]:
+        return {
+            name: tuple(edge for edge in self.edges if edge.downstream == name)
+            for name in self._by_name
+        }
+
+    @cached_property
+    def _outputs(self) -> Mapping[str, tuple[Edge, ...]]:
+        return {
+            name: tuple(edge for edge in self.edges if edge.upstream == name)
+            for name in self._by_name
+        }
+
+    def inputs(self, operator: str) -> tuple[Edge, ...]:
+        """The edges into ``operator``; none for a source."""
+        return self._inputs[operator]
+
+    def outputs(self, operator: str) -> tuple[Edge, ...]:
+        """The edges out of ``operator``."""
+        return self._outputs[operator]
+
+    def upstream(self, operator: str) -> tuple[str, ...]:
+        """The operators whose output ``operator`` reads."""
+        return tuple(edge.upstream for edge in self._inputs[operator])
+
+    def downstream(self, operator: str) -> tuple[str, ...]:
+        """The operators that read the output of ``operator``."""
+        return tuple(edge.downstream for edge in self._outputs[operator])
+
+    def ancestors(self, operator: str) -> frozenset[str]:
+        """``operator`` and everything upstream of it: the operators of a query with that sink."""
+        reached: set[str] = set()
+        pending = [operator]
+        while pending:
+            name = pending.pop()
+            if name not in reached:
+                reached.add(name)
+                pending.extend(self.upstream(name))
+        return frozenset(reached)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The operators without input, in the order given."""
+        return tuple(operator.name for operator in self.operators if not self.inputs(operator.name))
+
+    # Tasks
+
+    @cached_property
+    def _first_task(self) -> Mapping[str, int]:
+        starts = np.cumsum([0, *(operator.parallelism for operator in self.operators)])
+        return {
+            operator.name: int(start)
+            for operator, start in zip(self.operators, starts[:-1], strict=True)
+        }
+
+    @cached_property
+    def task_count(self) -> int:
+        """How many tasks all operators have together."""
+        return sum(operator.parallelism for operator in self.operators)
+
+    def tasks(self, operator: str) -> slice:
+        """The numbers of the tasks of ``operator``."""
+        first = self._first_task[operator]
+        return slice(first, first + self._by_name[operator].parallelism)
+
+    def task(self, operator: str, index: int) -> int:
+        """The number of task ``index`` of ``operator``."""
+        parallelism = self.operator(operator).parallelism
+        if not 0 <= index < parallelism:
+            raise UsageError(
+                f"operator {operator!r} has no task {index}",
+                remedy=f"its tasks are 0 to {parallelism - 1}",
+            )
+        return self._first_task[operator] + index
+
+    @cached_property
+    def _places(self) -> tuple[tuple[str, int], ...]:
+        return tuple(
+            (operator.name, index)
+            for operator in self.operators
+            for index in range(operator.parallelism)
+        )
+
+    def place(self, task: int) -> tuple[str, int]:
+        """Which operator task number ``task`` belongs to, and its index there."""
+        return self._places[task]
+
+    @cached_property
+    def costs(self) -> NDArray[np.int64]:
+        """Resource units per task, shape ``(tasks,)``."""
+        parallelism = [operator.parallelism for operator in self.operators]
+        return np.repeat([operator.cost for operator in self.operators], parallelism)
+
+    @cached_property
+    def total_cost(self) -> int:
+        """What replicating every task costs, in resource units."""
+        return int(self.costs.sum())
+
+    # Rates
+
+    def shares(self, edge: Edge) -> csr_array:
+        """The fraction of each upstream task's output that each downstream task receives.
+
+        Shape ``(upstream tasks, downstream tasks)``; every row sums to 1.
+        """
+        upstream, downstream = self.operator(edge.upstream), self.operator(edge.downstream)
+        rows, columns = routes(edge.partitioning, upstream.parallelism, downstream.parallelism)
+        weights = np.asarray(downstream.weights or np.ones(downstream.parallelism), dtype=float)
+        sent = np.bincount(rows, weights=weights[columns], minlength=upstream.parallelism)
+        share = weights[columns] / np.where(sent > 0, sent, 1.0)[rows]
+        # A block whose tasks all weigh nothing still gets its stream: it is cut evenly.
+        evenly = 1.0 / np.bincount(rows, minlength=upstream.parallelism)[rows]
+        share = np.where(sent[rows] > 0, share, evenly)
+        return csr_array(
+            (share, (rows, columns)), shape=(upstream.parallelism, downstream.parallelism)
+        )
+
+    def substreams(self, edge: Edge) -> csr_array:
+        """The failure-free rate of every substream of ``edge``, in tuples per second.
+
+        Shape ``(upstream tasks, downstream tasks)``.
+        """
+        return self._substreams[edge]
+
+    def input_rates(self, operator: str) -> Floats:
+        """Failure-free tuples per second into each task of ``operator``."""
+        return self.task_input_rates[self.tasks(operator)]
+
+    def output_rates(self, operator: str) -> Floats:
+        """Failure-free tuples per second out of each task of ``operator``."""
+        return self.task_output_rates[self.tasks(operator)]
+
+    @property
+    def task_input_rates(self) -> Floats:
+        """Failure-free tuples per second into each task, shape ``(tasks,)``."""
+        return self._rates[0]
+
+    @property
+    def task_output_rates(self) -> Floats:
+        """Failure-free tuples per second out of each task, shape ``(tasks,)``."""
+        return self._rates[1]
+
+    @cached_property
+    def _substreams(self) -> Mapping[Edge, csr_array]:
+        found = {}
+        for edge in self.edges:
+            shares = self.shares(edge)
+            per_route = np.repeat(self.output_rates(edge.upstream), np.diff(shares.indptr))
+            found[edge] = csr_array(
+                (shares.data * per_route, shares.indices, shares.indptr), shape=shares.shape
+            )
+        return found
+
+    @cached_property
+    def _rates(self) -> tuple[Floats, Floats]:
+        into, out = np.zeros(self.task_count), np.zeros(self.task_count)
+        for name in self.order:
+            operator, tasks = self._by_name[name], self.tasks(name)
+            if operator.rate is not None:
+                into[tasks] = operator.rate
+            for edge in self.inputs(name):
+                into[tasks] += out[self.tasks(edge.upstream)] @ self.shares(edge)
+            out[tasks] = operator.selectivity * into[tasks]
+        into.setflags(write=False)
+        out.setflags(write=False)
+        return into, out
+
+    # Validation
+
+    def _check_edge(self, edge: Edge) -> None:
+        for name in (edge.upstream, edge.downstream):
+            if name not in self._by_name:
+                raise UsageError(
+                    f"edge {edge} names an operator {name!r} that is not there",
+                    remedy=did_you_mean(name, self._by_name),
+                )
+        unfit = why_unfit(
+            edge.partitioning,
+            self._by_name[edge.upstream].parallelism,
+            self._by_name[edge.downstream].parallelism,
+        )
+        if unfit:
+            raise UsageError(f"edge {edge}: {unfit[0]}", remedy=unfit[1])
+
+    def _sorted(self) -> tuple[str, ...]:
+        graph = TopologicalSorter({name: list(self.upstream(name)) for name in self._by_name})
+        try:
+            return tuple(graph.static_order())
+        except CycleError as error:
+            cycle = " -> ".join(reversed(error.args[1]))
+            raise UsageError(
+                f"the edges form a cycle: {cycle}",
+                remedy="take one of these edges away; a topology is acyclic",
+            ) from None
+
+    def _default_queries(self) -> tuple[Query, ...]:
+        return tuple(
+            Query(name=operator.name, sink=operator.name)
+            for operator in self.operators
+            if not self.outputs(operator.name)
+        )
+
+    def _check_inputs(self) -> None:
+        for operator in self.operators:
+            edges = self.inputs(operator.name)
+            if not edges and operator.rate is None:
+                raise UsageError(
+                    f"operator {operator.name!r} has no input",
+                    remedy="give it an edge from another operator, or a rate if it is a source",
+                )
+            if edges and operator.rate is not None:
+                raise UsageError(
+                    f"operator {operator.name!r} has a rate and an edge from {edges[0].upstream!r}",
+                    remedy="only sources have a rate: take the rate or the edge away",
+                )
+
+    def _check_queries(self) -> None:
+        for query in self.queries:
+            if query.sink not in self._by_name:
+                raise UsageError(
+                    f"query {query.name!r} has a sink {query.sink!r} that is no operator",
+                    remedy=did_you_mean(query.sink, self._by_name),
+                )
+            if self.output_rates(query.sink).sum() <= 0:
+                raise UsageError(
+                    f"no tuple reaches {query.sink!r}, the sink of query {query.name!r}",
+                    remedy="give a source upstream of it a rate above 0",
+                )
+        if sum(query.priority for query in self.queries) == 0:
+            raise UsageError(
+                "every query has priority 0", remedy="give at least one query a priority above 0"
+            )
+
+
+def _check_names(kind: str, names: list[str]) -> None:
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise UsageError(f"{kind} {name!r} is given twice", remedy="take one of them away")

@@ -1,0 +1,68 @@
+"""Topologies in YAML: the documented example, and files that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.topology.partitioning import Partitioning
+from harness.topology.text import from_yaml_text
+
+EXAMPLE = """
+operators:
+  - {name: vehicles, parallelism: 4, rate: [100, 100, 50, 50]}
+  - {name: speed, parallelism: 2, selectivity: 0.5, cost: 2}
+  - {name: jam, parallelism: 2, join: true}
+edges:
+  - {from: vehicles, to: speed, partitioning: merge}
+  - {from: speed, to: jam, partitioning: one-to-one}
+queries:
+  - {name: alarms, sink: jam, priority: 1}
+"""
+
+
+def test_the_documented_example() -> None:
+    topology = from_yaml_text(EXAMPLE)
+    assert topology.output_rates("jam").tolist() == [100, 50]
+    assert topology.total_cost == 10
+    assert topology.operator("jam").join
+    assert topology.edges[0].partitioning is Partitioning.MERGE
+    assert topology.queries[0].sink == "jam"
+
+
+def test_one_rate_is_every_tasks_and_queries_are_optional() -> None:
+    topology = from_yaml_text("operators: [{name: a, parallelism: 3, rate: 7}]")
+    assert topology.output_rates("a").tolist() == [7, 7, 7]
+    assert topology.queries[0].name == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", "t.yaml is not a topology"),
+        ("- 1", "t.yaml is not a topology"),
+        ("operators: [", "t.yaml, line 1 is not YAML"),
+        ("a: \tb\n\t- c", "is not YAML"),
+        ("operators: 3", "operators is not a list"),
+        ("operators: [x]", "entry 1 of operators"),
+        ("operators: [{parallelism: 1}]", "operator 1: name is missing"),
+        ("operators: [{name: a, paralelism: 1}]", "'paralelism'"),
+        ("operators: [{name: a, parallelism: 1.5, rate: 1}]", "parallelism is 1.5"),
+        ("operators: [{name: a, parallelism: two, rate: 1}]", "parallelism is 'two'"),
+        ("operators: [{name: a, rate: fast}]", "rate is 'fast'"),
+        ("operators: [{name: a, rate: -1}]", "operator 'a' has rate -1"),
+        ("operators: [{name: a, rate: 1, join: maybe}]", "join is 'maybe'"),
+        ("operators: [{name: a, rate: 1, cost: 0}]", "cost is 0"),
+        (EXAMPLE.replace("merge", "mrege"), "'mrege'"),
+        (EXAMPLE.replace("merge", "one-to-one"), "vehicles -> speed"),
+        (EXAMPLE.replace("from: speed", "from: sped"), "'sped'"),
+        (EXAMPLE.replace("sink: jam", "sink: jma"), "'jma'"),
+        (EXAMPLE.replace("priority: 1", "priority: -1"), "priority is -1"),
+        (EXAMPLE.replace("priority: 1", "weight: 1"), "'weight'"),
+    ],
+)
+def test_what_is_no_topology_is_refused_by_name(text: str, names: str) -> None:
+    with pytest.raises(UsageError, match=names.replace("[", r"\[")) as error:
+        from_yaml_text(text, name="t.yaml")
+    assert "t.yaml" in error.value.what
+    assert error.value.remedy
