@@ -147,6 +147,8 @@ def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) 
 
 def stamp(figure: Figure, text: str) -> None:
     """Write into the figure what a reader must not miss: simulated, scaled down, chosen values."""
-    figure.text(
-        0.995, 0.995, text, ha="right", va="top", fontsize=7, color=VERMILION, style="italic"
-    )
+    look: Any = {"fontsize": 7, "color": VERMILION, "style": "italic", "ha": "right", "x": 0.995}
+    if figure.get_suptitle():
+        figure.text(y=0.995, s=text, va="top", **look)
+    else:
+        figure.suptitle(text, fontweight="normal", **look)
