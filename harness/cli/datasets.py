@@ -160,7 +160,7 @@ def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
     total. Files of other days are read and checked; there is nothing to compare them with.
 
     \b
-    Example:
+    Examples:
       faultline datasets worldcup verify ~/worldcup98
     """
     from datasets.worldcup.summary import compare
@@ -206,7 +206,7 @@ def convert(paths: tuple[Path, ...], target: Path, allow_gaps: bool) -> None:
     The files are checked first; then one Spark task converts each of them.
 
     \b
-    Example:
+    Examples:
       faultline datasets worldcup convert ~/worldcup98 day66.parquet
     """
     from datasets.worldcup.parquet import convert as convert_files
@@ -251,8 +251,11 @@ def _progress(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def _spark() -> Iterator[Any]:
     import os
+    import sys
 
     from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
     builder = SparkSession.builder.master("local[*]").appName("faultline datasets")
     for key, value in (
@@ -261,6 +264,7 @@ def _spark() -> Iterator[Any]:
         ("spark.driver.host", "127.0.0.1"),
         ("spark.driver.bindAddress", "127.0.0.1"),
         ("spark.log.level", "ERROR"),
+        ("spark.pyspark.python", sys.executable),
         ("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", "")),
     ):
         builder = builder.config(key, value)

@@ -1,0 +1,92 @@
+"""``faultline datasets``: what it says, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli.main import cli
+from harness.errors import UsageError
+from tests.datasets.logs import genuine_log, possible_records, write_log
+
+
+def invoke(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["datasets", *map(str, arguments)])
+
+
+def test_every_data_set_is_listed() -> None:
+    assert list(json.loads(invoke("--json").stdout)) == ["worldcup", "traffic", "accident"]
+    assert "Internet Traffic Archive" in invoke().stdout
+    assert "Internet Traffic Archive" in invoke("worldcup").stdout
+
+
+def test_check_says_what_the_files_hold(tmp_path: Path) -> None:
+    records = possible_records(30)
+    records["object"] = [5] * 10 + [3] * 10 + [9] * 10
+    records["server"] = 33
+    log = write_log(tmp_path / "wc_day66_1.gz", records)
+    assert json.loads(invoke("worldcup", "check", log, "--json").stdout) == {
+        "records": 30,
+        "first_timestamp": int(records["timestamp"][0]),
+        "last_timestamp": int(records["timestamp"][-1]),
+        "servers": {"33": 30},
+        "top_objects": [[3, 10], [5, 10], [9, 10]],
+    }
+    assert "Plano 1" in invoke("worldcup", "check", log).stdout
+
+
+def test_check_of_genuine_records() -> None:
+    document = json.loads(invoke("worldcup", "check", genuine_log(), "--json").stdout)
+    assert document["records"] == 10_000
+    assert len(document["servers"]) == 29
+    assert document["servers"]["101"] == 700
+    assert document["top_objects"][:3] == [[22, 121], [114, 105], [4284, 105]]
+
+
+def test_verify_fails_where_the_archive_published_another_number(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "wc_day66_1", possible_records(30))
+    result = invoke("worldcup", "verify", log, "--json")
+    assert isinstance(result.exception, UsageError)
+    assert "day 66, part 1: 30 requests, but the archive published 6,999,999" in str(
+        result.exception
+    )
+    [different] = json.loads(result.stdout)["different"]
+    assert different == {"what": "day 66, part 1", "published": 6_999_999, "found": 30}
+
+
+def test_verify_says_when_nothing_was_published(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "wc_day50_1", possible_records(30, day=50))
+    result = invoke("worldcup", "verify", log)
+    assert result.exit_code == 0
+    assert "no total was published" in result.stdout
+
+
+def test_a_bad_file_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "wc_day66_1"
+    log.write_bytes(b"\0" * 30)
+    for name in ("check", "verify"):
+        result = invoke("worldcup", name, log)
+        assert isinstance(result.exception, UsageError)
+        assert str(log) in result.exception.what
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_convert_writes_every_record_to_parquet(tmp_path: Path) -> None:
+    for part in (1, 2):
+        write_log(tmp_path / f"wc_day66_{part}.gz", possible_records(300, start_s=100 * part))
+    target = tmp_path / "out.parquet"
+    result = invoke("worldcup", "convert", tmp_path, target)
+    assert result.exit_code == 0, result.output
+    table = pyarrow.dataset.dataset(target, format="parquet").to_table().to_pandas()
+    assert table.groupby("part").size().to_dict() == {1: 300, 2: 300}
+    first = table[table["part"] == 1].reset_index(drop=True)
+    expected = possible_records(300, start_s=100)
+    assert first["timestamp"].tolist() == expected["timestamp"].tolist()
+    assert first["object"].tolist() == expected["object"].tolist()
+    again = invoke("worldcup", "convert", tmp_path, target)
+    assert isinstance(again.exception, UsageError), "an existing directory is never overwritten"
