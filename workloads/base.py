@@ -1,0 +1,285 @@
+"""What a workload is: records in, one query, and how its results are told apart.
+
+A workload is data and one function. Its ``query`` turns the source topics into results and is
+used twice: as a streaming query by the engine under test, and as a batch over the same topics
+for the ground truth. So it must be a function of its input alone: no clock, no randomness, no
+order of arrival, and whole or decimal values, so that two runs compare exactly.
+
+Other processes (the load generator, an application's driver) build their own copy from a
+`Reference`, which is JSON; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+from harness.errors import UsageError
+from harness.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+"""The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
+binary, ``timestamp`` (the event time) the record's intended send time."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@runtime_checkable
+class RecordSource(Protocol):
+    """The records of one source, as the load generator asks for them."""
+
+    def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
+        """The values of records ``start_index`` to ``start_index + count`` of ``partition``.
+
+        They depend on the source's parameters and these numbers alone, never on earlier calls.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Where another process finds an object, and what to call it with.
+
+    ``target`` is ``"package.module:name"`` or ``"/path/to/file.py:name"``; ``parameters`` are
+    keyword arguments that JSON can carry.
+    """
+
+    target: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r".+:[A-Za-z_]\w*", self.target):
+            raise UsageError(
+                f"{self.target!r} names no object",
+                remedy='write "package.module:name" or "/path/to/file.py:name"',
+            )
+
+    @property
+    def is_file(self) -> bool:
+        return self.target.rpartition(":")[0].endswith(".py")
+
+    def module(self) -> ModuleType:
+        """Import the module or load the file."""
+        place = self.target.rpartition(":")[0]
+        return load_file(Path(place)) if self.is_file else importlib.import_module(place)
+
+    def build(self) -> Any:
+        """The object itself if it is no callable, else what it returns for the parameters."""
+        module, name = self.module(), self.target.rpartition(":")[2]
+        if not hasattr(module, name):
+            raise UsageError(
+                f"{module.__file__} defines no {name!r}", remedy=did_you_mean(name, vars(module))
+            )
+        found = getattr(module, name)
+        return found(**self.parameters) if callable(found) else found
+
+    def to_json(self) -> dict[str, Any]:
+        return {"target": self.target, "parameters": dict(self.parameters)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(target=data["target"], parameters=data["parameters"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One topic that the workload reads."""
+
+    name: str
+    """Also the topic's suffix: lower-case letters, digits and dashes."""
+    records: Reference
+    """Builds a `RecordSource`."""
+    partitions: int = 2
+    share: float = 1.0
+    """Its part of the load's rate, relative to the other sources' shares."""
+    marker: bytes = b""
+    """The payload of a record that moves event time on and contributes to no result."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"a source cannot be called {self.name!r}",
+                remedy="use lower-case letters, digits and dashes, a letter first",
+            )
+        if self.partitions < 1 or self.share <= 0:
+            raise UsageError(
+                f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
+                remedy="give it at least one partition and a share above zero",
+            )
+
+
+Query = Callable[["SparkSession", Mapping[str, "DataFrame"]], "DataFrame"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Everything the harness must know to run a query and to judge its output."""
+
+    name: str
+    sources: Sequence[Source]
+    query: Query
+    """``query(spark, sources)``, with a DataFrame of `SOURCE_COLUMNS` per source name."""
+    identity: Sequence[str]
+    """The columns of a result that say which result it is: window and key."""
+    values: Sequence[str]
+    """The columns that carry its answer; integers, decimals or text."""
+    window_start: str
+    """The timestamp column where a result's window begins; one of ``identity``."""
+    window_s: float
+    """How long a window is."""
+    slide_s: float
+    """Windows begin at whole multiples of this since the epoch. A run starts at such a
+    multiple too, so that the same input falls into the same windows in every run."""
+    watermark_delay_s: float
+    """The query's watermark delay: a window closes with the first record whose event time is
+    this much or more past the window's end."""
+    reference: Reference | None = None
+    """How another process builds this workload; `load_workload_file` fills it in."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"a workload cannot be called {self.name!r}",
+                remedy="use lower-case letters, digits and dashes, a letter first",
+            )
+        names = [source.name for source in self.sources]
+        if not names or len(set(names)) < len(names):
+            raise UsageError(
+                f"workload {self.name!r} has sources {names}",
+                remedy="give it at least one source, and every source a name of its own",
+            )
+        if not callable(self.query):
+            raise UsageError(
+                f"workload {self.name!r}: query is a {type(self.query).__name__}",
+                remedy="give a function query(spark, sources) that returns a DataFrame",
+            )
+        if self.window_start not in self.identity or set(self.identity) & set(self.values):
+            raise UsageError(
+                f"workload {self.name!r}: identity {list(self.identity)}, values "
+                f"{list(self.values)}, window_start {self.window_start!r} do not fit together",
+                remedy="name window_start in identity, and no column in both lists",
+            )
+        if not self.values:
+            raise UsageError(
+                f"workload {self.name!r} names no value columns",
+                remedy="name at least one column that carries the result's answer in values",
+            )
+        for name in ("window_s", "slide_s", "watermark_delay_s"):
+            if getattr(self, name) <= 0:
+                raise UsageError(
+                    f"workload {self.name!r}: {name} is {getattr(self, name)}",
+                    remedy=f"give {name} a number of seconds above zero",
+                )
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of a result, identity first."""
+        return [*self.identity, *self.values]
+
+    def source(self, name: str) -> Source:
+        for source in self.sources:
+            if source.name == name:
+                return source
+        raise UsageError(
+            f"workload {self.name!r} has no source {name!r}",
+            remedy=did_you_mean(name, [source.name for source in self.sources]),
+        )
+
+
+def load_file(path: Path) -> ModuleType:
+    """Execute a Python file as a module of its own name and keep it in ``sys.modules``."""
+    path = path.resolve()
+    name = f"faultline_file_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}"
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded.__file__ == str(path):
+        return loaded
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}", remedy="give the path of a Python file")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file", remedy="give a file whose name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def load_workload_file(path: Path) -> Workload:
+    """The workload a user's file defines as ``WORKLOAD``.
+
+    Raises `UsageError` that names what the file lacks, with its line where there is one.
+    """
+    path = path.resolve()
+    try:
+        module = load_file(path)
+    except UsageError:
+        raise
+    except SyntaxError as error:
+        raise UsageError(
+            f"{path}, line {error.lineno}: {error.msg}", remedy="correct the file's Python"
+        ) from error
+    except Exception as error:
+        raise UsageError(
+            f"{path}, line {_line_in(path, error)}: {type(error).__name__}: {error}",
+            remedy="the file must run as it stands and define WORKLOAD = Workload(...) with every "
+            f"one of: {', '.join(_required_fields())}",
+        ) from error
+    return _checked(path, getattr(module, "WORKLOAD", None))
+
+
+def _checked(path: Path, found: object) -> Workload:
+    if found is None:
+        raise UsageError(
+            f"{path} defines no WORKLOAD",
+            remedy="end it with WORKLOAD = Workload(...) from workloads.base; it needs "
+            f"{', '.join(_required_fields())}",
+        )
+    if not isinstance(found, Workload):
+        missing = [name for name in _required_fields() if not hasattr(found, name)]
+        lacks = f" and lacks {', '.join(missing)}" if missing else ""
+        raise UsageError(
+            f"{path}: WORKLOAD is a {type(found).__name__}{lacks}",
+            remedy="make it a Workload(...) from workloads.base",
+        )
+    for source in found.sources:
+        built = source.records.build()
+        if not isinstance(built, RecordSource):
+            raise UsageError(
+                f"{path}: source {source.name!r}: {source.records.target} builds a "
+                f"{type(built).__name__}, which has no payloads()",
+                remedy="give it payloads(partition, start_index, count) -> list of bytes",
+            )
+        made = built.payloads(0, 0, 3)
+        if len(made) != 3 or not all(isinstance(payload, bytes) for payload in made):
+            raise UsageError(
+                f"{path}: source {source.name!r}: payloads(0, 0, 3) gave {made!r:.80}",
+                remedy="return exactly as many bytes objects as were asked for",
+            )
+    return replace(found, reference=Reference(target=f"{path}:WORKLOAD"))
+
+
+def _required_fields() -> list[str]:
+    return [item.name for item in fields(Workload) if item.default is MISSING]
+
+
+def _line_in(path: Path, error: BaseException) -> int:
+    """The last line of ``path`` in the error's traceback."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
