@@ -60,7 +60,9 @@ class Action(StrEnum):
     KILL = "kill"
     """SIGKILL to every process of the node."""
     RESTART = "restart"
-    """Start a killed node again, empty."""
+    """Start a killed node again, empty; one that lives is left alone. Returns once it is
+    started: `Cluster.alive` tells when the master knows it. Where nodes share a worker it starts
+    a dead worker, and the engine starts the node on it."""
     PAUSE = "pause"
     """Freeze every process of the node; its connections stay open."""
     RESUME = "resume"
@@ -75,7 +77,8 @@ class Victim:
 
     node: str
     processes: tuple[int, ...]
-    """The pids it was done to; empty when nothing was alive there."""
+    """The pids it was done to; empty when nothing was alive there. When a rack with several nodes
+    to a worker is killed, the worker's own processes stand with its first node."""
     at_unix_s: float
     """When the last of them had been signalled."""
 
@@ -182,12 +185,38 @@ class Cluster(ABC):
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
         """Configuration for an application on this cluster: master, authentication, jars, Python.
 
-        With ``racks`` (one rack so far) its executors run on those racks only. Holds a secret.
+        With ``racks`` (one rack so far) its executors run on those racks only. Holds no secret,
+        because PySpark writes its whole configuration onto the command line of the driver's JVM,
+        which every user of the machine can read; the secret comes with `driver_environment`.
         """
 
     @abstractmethod
     def driver_environment(self) -> dict[str, str]:
-        """Environment variables that a driver process needs (JAVA_HOME, SPARK_HOME, ...)."""
+        """Environment variables that a driver process needs (JAVA_HOME, SPARK_CONF_DIR, ...).
+
+        Give them to a process of its own, as the environment it is started with: they mark it
+        as part of this cluster, and it ends with the cluster at the latest. SPARK_CONF_DIR
+        leads to the secret that the master asks for, so they must be there before PySpark
+        starts its JVM.
+        """
+
+    @abstractmethod
+    def health(self) -> None:
+        """Return if Kafka, Redis and the Spark master live; a dead node is not ill health.
+
+        Raises `harness.errors.EnvironmentFailure` that names the server that died, how, and its
+        last log lines. Cheap enough to call every second.
+        """
+
+    @abstractmethod
+    def register_host(self, node: str, pid: int) -> None:
+        """Tell the cluster that ``node`` lives in process ``pid`` and its descendants.
+
+        Needed where several nodes share a worker: only the engine knows which process hosts
+        which node, and without it `apply` cannot tell them apart. A later registration of the
+        same node replaces the earlier one (a new incarnation). Raises `UsageError` where a node
+        is a whole worker, or when there is no such process on this cluster.
+        """
 
     @abstractmethod
     def nodes(self) -> Sequence[Node]: ...

@@ -1,0 +1,63 @@
+"""Credential files of a running cluster, for people and programs that want to connect to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.cluster.base import KafkaEndpoint, RedisEndpoint
+from harness.cluster.launching import write_private
+from harness.cluster.spark_settings import defaults_text, driver_configuration
+
+
+def kafka_file(directory: Path) -> Path:
+    """A client's properties, as Kafka's own command line tools read them."""
+    return directory / "secrets" / "kafka-client.properties"
+
+
+def redis_file(directory: Path) -> Path:
+    """One line: the server's URL, password included."""
+    return directory / "secrets" / "redis-url"
+
+
+def spark_file(directory: Path) -> Path:
+    """All settings of an application; its directory serves as SPARK_CONF_DIR."""
+    return driver_configuration(directory) / "spark-defaults.conf"
+
+
+def addresses_file(directory: Path) -> Path:
+    """Where the servers listen, as JSON. No secret."""
+    return directory / "addresses.json"
+
+
+def write_credentials(
+    directory: Path,
+    *,
+    kafka: KafkaEndpoint,
+    redis: RedisEndpoint,
+    settings: Mapping[str, str],
+    secret: str,
+) -> None:
+    """Write what a client needs, each file readable by its owner only."""
+    options = {name.removeprefix("kafka."): value for name, value in kafka.spark().items()}
+    text = "".join(f"{name}={value}\n" for name, value in options.items())
+    write_private(kafka_file(directory), text)
+    url = f"redis://:{redis.password}@{redis.host}:{redis.port}/0\n"
+    write_private(redis_file(directory), url)
+    driver_configuration(directory).mkdir(mode=0o700)
+    write_private(spark_file(directory), defaults_text(settings, secret))
+    shutil.copy(directory / "conf" / "log4j2.properties", driver_configuration(directory))
+    addresses = {
+        "kafka": kafka.bootstrap,
+        "redis": f"{redis.host}:{redis.port}",
+        "spark": settings["spark.master"],
+    }
+    addresses_file(directory).write_text(json.dumps(addresses, indent=2) + "\n")
+
+
+def remove_credentials(directory: Path) -> None:
+    """Remove every file of a stopped cluster that holds a secret."""
+    for name in ("secrets", "driver-conf", "kafka", "redis"):
+        shutil.rmtree(directory / name, ignore_errors=True)

@@ -1,0 +1,257 @@
+"""Starting servers as child processes, and waiting for them with a deadline.
+
+Every server is in a session of its own (Ctrl-C in the terminal reaches the harness, which then
+stops the servers in order), carries the run in its environment, writes into one log file, and is
+in the journal before anybody relies on it. A wait that ends badly says what the process was, its
+state, its last log lines, and what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cluster.base import Report
+from harness.cluster.processes import (
+    RUN_VARIABLE,
+    ProcessIdentity,
+    identify,
+)
+from harness.cluster.registry import write_journal
+from harness.errors import EnvironmentFailure
+
+_POLL_S = 0.02
+_PORT_ATTEMPTS = 5
+_PORT_TAKEN = ("address already in use", "bindexception")
+_DISK_FULL = ("no space left on device", "disk quota exceeded")
+_LAST_LINES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """What all processes of one cluster have in common."""
+
+    run: str
+    directory: Path
+    environment: Mapping[str, str]
+    """The whole environment of a server; nothing else is inherited."""
+
+    def spawn(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        log_name: str | None = None,
+    ) -> Child:
+        """Start ``command`` as the process called ``name``; never with a secret in it."""
+        log = self.directory / "logs" / f"{log_name or name}.log"
+        write_journal(self.directory, name, None)
+        with log.open("ab") as output:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**self.environment, **(environment or {}), RUN_VARIABLE: self.run},
+                    cwd=self.directory,
+                    start_new_session=True,
+                    umask=0o077,
+                )
+            except OSError as error:
+                raise EnvironmentFailure(
+                    f"{command[0]} cannot be started: {error.strerror}",
+                    remedy="run `faultline doctor`: it says which program is missing or broken",
+                ) from error
+        identity = identify(process.pid)
+        if identity is not None:
+            write_journal(self.directory, name, identity)
+        return Child(name=name, process=process, identity=identity, log=log)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """One process that was started here."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    identity: ProcessIdentity | None
+    """None when it ended before it could be looked at."""
+    log: Path
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def state(self) -> str:
+        """For people: ``running as process 12``, ``exited with code 1``, ..."""
+        code = self.process.poll()
+        if code is None:
+            return f"running as process {self.process.pid}"
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exited with code {code}"
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+class Server(ABC):
+    """One server of the cluster on its way from nothing to answering."""
+
+    title: str
+    """As it stands in a message: "the Kafka broker"."""
+    limit_s: float = 90.0
+    """How long a start may take. A loaded two-core machine needs a tenth of it."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher = launcher
+        self.child: Child | None = None
+        self._begun_s = 0.0
+        self._attempts = 0
+
+    def begin(self) -> None:
+        """Start the process; `ready` says when it answers."""
+        self._begun_s = time.monotonic()
+        self._attempts = 1
+        self.child = self.launch()
+
+    @abstractmethod
+    def launch(self) -> Child:
+        """Start the process on freshly chosen ports."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether it does what it is for, as a client with credentials sees it."""
+
+    def ready(self) -> bool:
+        """Whether it answers; starts it again on other ports if one was taken meanwhile.
+
+        Raises `EnvironmentFailure` when the process has ended or the time is up.
+        """
+        assert self.child is not None, "begin() comes first"
+        if not self.child.running():
+            if not self.retry_after_exit():
+                raise failure(f"{self.title} did not start", self.child)
+        elif self.answers():
+            return True
+        elif time.monotonic() - self._begun_s > self.limit_s:
+            raise failure(f"{self.title} did not answer within {self.limit_s:.0f} s", self.child)
+        return False
+
+    def retry_after_exit(self) -> bool:
+        """Try again on other ports if a port was the reason; False if it was something else."""
+        assert self.child is not None
+        taken = _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
+        if not taken or self._attempts >= _PORT_ATTEMPTS:
+            return False
+        self._attempts += 1
+        self.child.log.rename(self.child.log.with_suffix(f".attempt{self._attempts - 1}.log"))
+        self.child = self.launch()
+        return True
+
+    def check(self) -> None:
+        """Raise `EnvironmentFailure` if the process that should be running has ended."""
+        if self.child is None:
+            raise EnvironmentFailure(
+                f"{self.title} was never started", remedy="start the cluster first"
+            )
+        if not self.child.running():
+            raise failure(f"{self.title} is dead", self.child)
+
+
+def wait_for(
+    servers: Iterable[Server],
+    report: Report,
+    *,
+    then: Callable[[Server], Iterable[Server]] = lambda server: (),
+) -> None:
+    """Return when all of ``servers`` answer, and those that ``then`` starts as each does.
+
+    One thread and no order: whoever answers first is done first.
+    """
+    pending = list(servers)
+    while pending:
+        for server in list(pending):
+            if server.ready():
+                pending.remove(server)
+                report(f"{server.title} answers")
+                pending.extend(then(server))
+        if pending:
+            time.sleep(_POLL_S)
+
+
+def failure(what: str, child: Child) -> EnvironmentFailure:
+    """What happened, the process's state, its last words, and what to do about it."""
+    lines = _last_lines(child.log_text(), _LAST_LINES)
+    shown = "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
+    return EnvironmentFailure(
+        f"{what}; it {_was(child)}. The last lines of {child.log}:\n{shown}",
+        remedy=_remedy(_last_lines(child.log_text(), 200)),
+    )
+
+
+def _was(child: Child) -> str:
+    return f"is {child.state()}" if child.running() else f"was {child.state()}"
+
+
+def _remedy(lines: list[str]) -> str:
+    if _mentions(_DISK_FULL, lines):
+        return "free some disk space, or set XDG_STATE_HOME to a directory on a larger disk"
+    if _mentions(_PORT_TAKEN, lines):
+        return "other programs keep taking the ports that were free a moment ago: try again"
+    if _mentions(("outofmemoryerror", "insufficient memory", "cannot allocate memory"), lines):
+        return "the machine is short of memory: close other programs or use fewer workers"
+    if _mentions(("unsupportedclassversionerror", "unrecognized vm option"), lines):
+        return "this Java is too old or of another kind: run `faultline doctor`"
+    return "read the whole log; if nothing explains it, run `faultline doctor` and try again"
+
+
+def _mentions(needles: Iterable[str], lines: list[str]) -> bool:
+    text = "\n".join(lines).lower()
+    return any(needle in text for needle in needles)
+
+
+def _last_lines(text: str, count: int) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
+
+
+def free_port() -> int:
+    """A loopback TCP port on which nobody listens now.
+
+    Taken from below the range that the kernel hands out to outgoing connections, where a port
+    can be lost to any client at any moment. Somebody may still bind it first: `Server.ready`
+    then tries another one.
+    """
+    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    choice = random.SystemRandom()
+    span = (10_000, low - 1) if low > 12_000 else (1_024, 65_535)
+    for _ in range(200):
+        port = choice.randint(*span)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise EnvironmentFailure(
+        f"no free TCP port between {span[0]} and {span[1]} in 200 attempts",
+        remedy="`ss -ltn` shows who listens; end what you do not need",
+    )
+
+
+def write_private(path: Path, text: str) -> Path:
+    """Write a file that only its owner can read, from the first byte on."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    return path

@@ -1,0 +1,366 @@
+"""The local backend: real servers as child processes on the loopback interface (Linux).
+
+A run directory (mode 0700) holds everything of one cluster::
+
+    processes.jsonl   every process ever started: name, pid, start time
+    logs/             one file per process
+    secrets/          properties of the Spark daemons, client credentials (mode 0600)
+    conf/             SPARK_CONF_DIR of daemons and executors (no secret)
+    driver-conf/      SPARK_CONF_DIR of drivers, with the secret (mode 0600)
+    kafka/ redis/     data and configuration of the two servers
+    work/             one directory per worker incarnation, with its executors' logs
+    spark-local/ tmp/ scratch space
+
+Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there are workers.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from harness.cluster.base import (
+    Action,
+    Cluster,
+    ClusterSpec,
+    KafkaEndpoint,
+    Node,
+    RedisEndpoint,
+    Report,
+    Usage,
+    Victim,
+)
+from harness.cluster.connection import remove_credentials, write_credentials
+from harness.cluster.kafka_broker import KafkaBroker
+from harness.cluster.launching import Launcher, Server, wait_for
+from harness.cluster.processes import Machine, identify
+from harness.cluster.programs import Programs, find_programs
+from harness.cluster.redis_daemon import RedisDaemon
+from harness.cluster.registry import (
+    ClusterRecord,
+    Registry,
+    end_processes,
+    journal_path,
+    write_journal,
+)
+from harness.cluster.spark_settings import (
+    REPOSITORY,
+    application_settings,
+    driver_environment,
+    server_environment,
+)
+from harness.cluster.spark_standalone import Master, SparkDaemons, Worker
+from harness.cluster.workers import Workers
+from harness.errors import EnvironmentFailure, UsageError
+
+MINIMUM_FREE_BYTES = 1 << 30
+"""A cluster starts only with this much room; a run that fills the disk measures nothing."""
+
+_LEAST_MEMORY_MB = 512
+"""Spark refuses executors under 450 MiB."""
+
+
+class LocalCluster(Cluster):
+    """Kafka, Redis, a Spark master and its workers as children of this process."""
+
+    backend = "local"
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        run_directory: Path | None = None,
+        *,
+        keep: bool = False,
+        owned: bool = True,
+        programs: Programs | None = None,
+    ) -> None:
+        """Nothing is started yet.
+
+        ``run_directory`` must be new or empty; by default it is made under the user's state
+        directory. ``keep`` leaves it there after `stop` (without its secrets). ``owned`` False:
+        the cluster outlives this process, until `faultline cluster down`.
+        """
+        _check(spec)
+        self.spec = spec
+        self.run = secrets.token_hex(8)
+        self._registry = Registry()
+        chosen = run_directory or self._registry.root / self.run
+        self.run_directory = chosen.absolute()
+        self._keep = keep
+        self._owned = owned
+        self._programs = programs
+        self._record: ClusterRecord | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._nodes = _nodes(spec)
+        self._workers: Workers | None = None
+
+    def start(self, report: Report) -> None:
+        if self._record is not None:
+            raise UsageError("this cluster was started before", remedy="make a new LocalCluster")
+        self._registry.sweep(report)
+        programs = self._programs or find_programs(report)
+        self._make_directory()
+        self._record = self._new_record()
+        self._registry.add(self._record)
+        try:
+            self._keep_watch()
+            self._build(programs)
+            self._bring_up(report)
+        except BaseException:
+            self._give_up()
+            raise
+
+    def stop(self) -> None:
+        if self._record is None:
+            return
+        self._end_keeper()
+        self._registry.bury(self._record)
+        self._reap()
+        if self._keep:
+            remove_credentials(self.run_directory)
+        self._record = None
+
+    @property
+    def kafka(self) -> KafkaEndpoint:
+        self._demand_started()
+        return self._broker.endpoint
+
+    @property
+    def redis(self) -> RedisEndpoint:
+        self._demand_started()
+        return self._redis.endpoint
+
+    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
+        self._demand_started()
+        return application_settings(
+            master_url=self._master.url,
+            spec=self.spec,
+            programs=self._found,
+            run_directory=self.run_directory,
+            racks=racks,
+        )
+
+    def driver_environment(self) -> dict[str, str]:
+        self._demand_started()
+        return driver_environment(self._found, self.run_directory, self.run)
+
+    def health(self) -> None:
+        self._demand_started()
+        for server in (self._broker, self._redis, self._master):
+            server.check()
+
+    def nodes(self) -> Sequence[Node]:
+        return self._nodes
+
+    def alive(self) -> Mapping[str, bool]:
+        return self._demand_started().alive()
+
+    def capabilities(self) -> frozenset[Action]:
+        return frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
+
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        if action not in self.capabilities():
+            raise UsageError(
+                f"the local cluster cannot {action} {target}: taking a process off the loopback "
+                "interface needs root and a network namespace of its own",
+                remedy="use pause and resume (the node falls silent, its connections stay open), "
+                "or a backend whose nodes have a network of their own",
+            )
+        nodes = self.resolve(target)
+        return self._demand_started().apply(action, nodes, rack=nodes[0].name != target)
+
+    def restore(self, report: Report) -> None:
+        workers = self._demand_started()
+        self.health()
+        workers.restore(report)
+
+    def usage(self) -> Mapping[str, Usage]:
+        return self._demand_started().usage()
+
+    def register_host(self, node: str, pid: int) -> None:
+        self._demand_started().register_host(node, pid)
+
+    def _demand_started(self) -> Workers:
+        if self._record is None or self._workers is None:
+            raise UsageError("this cluster is not running", remedy="call start() first")
+        return self._workers
+
+    def _make_directory(self) -> None:
+        directory = self.run_directory
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.chmod(0o700)
+            if any(directory.iterdir()):
+                raise UsageError(
+                    f"the run directory {directory} is not empty",
+                    remedy="give a new or an empty directory",
+                )
+            _check_room(directory)
+            for name in ("logs", "secrets", "tmp", "work", "spark-local"):
+                (directory / name).mkdir(mode=0o700)
+            journal_path(directory).touch()
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"the run directory {directory} cannot be made: {error.strerror}",
+                remedy="give a directory that you can write to, or set XDG_STATE_HOME to one",
+            ) from error
+
+    def _new_record(self) -> ClusterRecord:
+        return ClusterRecord(
+            run=self.run,
+            directory=self.run_directory,
+            machine=Machine.here(),
+            owner=identify(os.getpid()) if self._owned else None,
+            keep=self._keep,
+            started_unix_s=time.time(),
+        )
+
+    def _keep_watch(self) -> None:
+        if not self._owned:
+            return
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-m", "harness.cluster.keeper", self.run],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=REPOSITORY,
+            start_new_session=True,
+        )
+        if (identity := identify(self._keeper.pid)) is not None:
+            write_journal(self.run_directory, "keeper", identity)
+
+    def _build(self, programs: Programs) -> None:
+        self._found = programs
+        self._secret = secrets.token_urlsafe(32)
+        launcher = Launcher(
+            run=self.run,
+            directory=self.run_directory,
+            environment=server_environment(programs, self.run_directory),
+        )
+        self._broker = KafkaBroker(
+            launcher,
+            java=programs.java,
+            jars=programs.broker_jars,
+            password=secrets.token_urlsafe(24),
+            options=(),
+        )
+        self._redis = RedisDaemon(
+            launcher, program=programs.redis_server, password=secrets.token_urlsafe(24)
+        )
+        daemons = SparkDaemons(
+            launcher=launcher,
+            java=programs.java,
+            spark_home=programs.spark_home,
+            secret=self._secret,
+            options=(),
+        )
+        daemons.prepare()
+        self._master = Master(daemons)
+        self._workers = Workers(
+            self.run,
+            self._nodes,
+            lambda node, incarnation: Worker(
+                daemons,
+                self._master,
+                name=node.worker,
+                rack=node.rack,
+                host=node.host,
+                cores=self.spec.cores_per_worker,
+                memory_mb=self.spec.memory_mb_per_worker,
+                incarnation=incarnation,
+            ),
+        )
+
+    def _bring_up(self, report: Report) -> None:
+        report("starting Kafka, Redis and the Spark master")
+        first: list[Server] = [self._broker, self._redis, self._master]
+        for server in first:
+            server.begin()
+        wait_for(first, report, then=self._begin_workers)
+        write_credentials(
+            self.run_directory,
+            kafka=self.kafka,
+            redis=self.redis,
+            settings=self.spark_conf(),
+            secret=self._secret,
+        )
+
+    def _begin_workers(self, server: Server) -> Iterable[Server]:
+        """A worker that finds no master yet waits 5 to 15 s before it asks again."""
+        return self._demand_started().begin() if server is self._master else ()
+
+    def _give_up(self) -> None:
+        """After a failed start: no process is left, the logs stay until the next start."""
+        assert self._record is not None
+        self._end_keeper()
+        end_processes(self._record)
+        self._reap()
+        remove_credentials(self.run_directory)
+        self._record = None
+
+    def _end_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
+            self._keeper = None
+
+    def _reap(self) -> None:
+        if self._workers is None:
+            return
+        self._workers.reap()
+        for server in (self._broker, self._redis, self._master):
+            if server.child is not None:
+                server.child.process.wait()
+
+
+def _check(spec: ClusterSpec) -> None:
+    if not sys.platform.startswith("linux"):
+        raise EnvironmentFailure(
+            f"the local cluster needs Linux (loopback addresses of their own, /proc), not "
+            f"{sys.platform}",
+            remedy="run Faultline in a Linux container or virtual machine",
+        )
+    for name, value, limit in (
+        ("racks", spec.racks, 255),
+        ("workers_per_rack", spec.workers_per_rack, 254),
+    ):
+        if value > limit:
+            raise UsageError(
+                f"a local cluster has at most {limit} {name}, not {value}",
+                remedy="worker n of rack r lives on the address 127.0.r.n: use fewer",
+            )
+    if spec.memory_mb_per_worker < _LEAST_MEMORY_MB:
+        raise UsageError(
+            f"a worker with {spec.memory_mb_per_worker} MB cannot run a Spark executor",
+            remedy=f"use memory_mb_per_worker of at least {_LEAST_MEMORY_MB}",
+        )
+
+
+def _check_room(directory: Path) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < MINIMUM_FREE_BYTES:
+        raise EnvironmentFailure(
+            f"only {free / 2**20:,.0f} MB are free where {directory} lies; a cluster needs "
+            f"{MINIMUM_FREE_BYTES / 2**20:,.0f} MB",
+            remedy="free some disk space, or set XDG_STATE_HOME to a directory on a larger disk",
+        )
+
+
+def _nodes(spec: ClusterSpec) -> tuple[Node, ...]:
+    return tuple(
+        Node(
+            name=f"r{rack}n{(worker - 1) * spec.nodes_per_worker + place}",
+            rack=f"r{rack}",
+            worker=f"r{rack}w{worker}",
+            host=f"127.0.{rack}.{worker}",
+        )
+        for rack in range(1, spec.racks + 1)
+        for worker in range(1, spec.workers_per_rack + 1)
+        for place in range(1, spec.nodes_per_worker + 1)
+    )

@@ -1,0 +1,45 @@
+"""The programs that a local cluster is made of, found before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from harness.cluster.base import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """Where everything is."""
+
+    java_home: Path
+    broker_jars: Path
+    """A directory of jars: the Kafka broker and what it needs."""
+    connector_jars: tuple[Path, ...]
+    """Spark's Kafka connector and what it needs beside PySpark's own jars."""
+    redis_server: Path
+    spark_home: Path
+
+    @property
+    def java(self) -> Path:
+        return self.java_home / "bin" / "java"
+
+
+def find_programs(report: Report) -> Programs:
+    """Find Java, Redis and PySpark; fetch the pinned jars on first use.
+
+    Raises `harness.errors.EnvironmentFailure` that names what is missing and how to get it.
+    """
+    import pyspark
+
+    java = import_module("harness.environment.java").find_java()
+    redis_server = import_module("harness.environment.redis_server").find_redis()
+    jars = import_module("harness.environment.jars").ensure_jars(report)
+    return Programs(
+        java_home=java.home,
+        broker_jars=jars.broker,
+        connector_jars=tuple(jars.connector),
+        redis_server=redis_server,
+        spark_home=Path(pyspark.__file__).parent,
+    )

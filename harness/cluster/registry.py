@@ -1,0 +1,210 @@
+"""Which clusters exist on this machine, who owns them, and the burial of those left behind.
+
+One JSON file per cluster under ``$XDG_STATE_HOME/faultline/clusters`` (by default
+``~/.local/state``), written before the first process of the cluster starts and removed after the
+last one is gone. A cluster's owner is the harness process that started it, or nobody
+(``faultline cluster up``), and then it lives until somebody takes it down.
+
+A cluster whose owner is dead is buried by the next start: every process that carries the
+cluster's run in its environment, and every process in the cluster's journal whose pid *and* start
+time still agree, is killed; then its directory goes. Records of another machine, of another
+container (pids mean something else there) or of a living owner are never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.base import Report
+from harness.cluster.processes import (
+    Machine,
+    ProcessIdentity,
+    ProcessStat,
+    is_alive,
+    marked,
+    read_stat,
+    signal_all,
+    wait_until_gone,
+)
+from harness.errors import EnvironmentFailure
+
+_GONE_LIMIT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """One cluster that was started here and whose end was not seen yet."""
+
+    run: str
+    """Random, unique; in the environment of every process of the cluster."""
+    directory: Path
+    machine: Machine
+    owner: ProcessIdentity | None
+    """The harness process that it lives and dies with; None for ``cluster up``."""
+    keep: bool
+    """Leave the directory when the processes are gone."""
+    started_unix_s: float
+
+    def abandoned(self, here: Machine) -> bool:
+        """True when its owner is certainly dead."""
+        if self.machine == here:
+            return self.owner is not None and not is_alive(self.owner)
+        # Another boot of the same machine ended every process there was. Anything else (a home
+        # directory on a network file system, a container) cannot be judged from here.
+        return self.machine.hostname == here.hostname and self.machine.boot != here.boot
+
+    def processes(self) -> list[ProcessStat]:
+        """Its living processes, by environment and by journal."""
+        found = {stat.identity: stat for stat in marked(self.run)}
+        for identity in read_journal(self.directory):
+            stat = read_stat(identity.pid)
+            if stat is not None and stat.identity == identity and stat.pid != os.getpid():
+                found[identity] = stat
+        return list(found.values())
+
+
+def state_directory() -> Path:
+    """``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``."""
+    root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(root) / "faultline"
+
+
+class Registry:
+    """The clusters of this user on this machine."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = (root or state_directory()) / "clusters"
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.root.chmod(0o700)
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"the directory for cluster records, {self.root}, cannot be made: {error.strerror}",
+                remedy="set XDG_STATE_HOME to a directory that you can write to",
+            ) from error
+
+    def add(self, record: ClusterRecord) -> None:
+        """Write the record so that a crash leaves either all of it or nothing."""
+        draft = self.root / f".{record.run}.draft"
+        draft.write_text(json.dumps(asdict(record) | {"directory": str(record.directory)}))
+        draft.rename(self._path(record.run))
+
+    def remove(self, run: str) -> None:
+        self._path(run).unlink(missing_ok=True)
+
+    def records(self) -> list[ClusterRecord]:
+        """All clusters on record, oldest first."""
+        found = [_read_record(path) for path in self.root.glob("*.json")]
+        return sorted(
+            (record for record in found if record is not None),
+            key=lambda record: record.started_unix_s,
+        )
+
+    def sweep(self, report: Report) -> list[ClusterRecord]:
+        """Bury every abandoned cluster; the living are left alone. Returns the buried."""
+        here = Machine.here()
+        with self._locked():
+            dead = [record for record in self.records() if record.abandoned(here)]
+            for record in dead:
+                report(f"removing what a dead run left behind: {record.directory}")
+                self.bury(record)
+        return dead
+
+    def bury(self, record: ClusterRecord) -> None:
+        """Kill every process of the cluster, remove its directory, strike it off the register."""
+        end_processes(record)
+        if not record.keep and journal_path(record.directory).exists():
+            shutil.rmtree(record.directory, ignore_errors=True)
+        self.remove(record.run)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.root / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _path(self, run: str) -> Path:
+        return self.root / f"{run}.json"
+
+
+def end_processes(record: ClusterRecord) -> None:
+    """SIGKILL every process of the cluster and wait until none is left.
+
+    Raises `EnvironmentFailure` if one survives, which only the kernel can cause (a process that
+    hangs in a system call).
+    """
+    if record.machine != Machine.here():
+        return
+    killed = signal_all(record.processes, signal.SIGKILL).processes
+    reached = [stat.identity for stat in killed]
+    if not wait_until_gone(reached, limit_s=_GONE_LIMIT_S):
+        left = ", ".join(str(identity.pid) for identity in reached if is_alive(identity))
+        raise EnvironmentFailure(
+            f"processes {left} of the cluster in {record.directory} were killed "
+            f"{_GONE_LIMIT_S:.0f} s ago and are still there",
+            remedy="they hang in the kernel (a dead disk or network mount?): see `ps -o stat,wchan`"
+            f" for them, then run `faultline cluster down {record.run}` again",
+        )
+
+
+def journal_path(directory: Path) -> Path:
+    return directory / "processes.jsonl"
+
+
+def write_journal(directory: Path, name: str, identity: ProcessIdentity | None) -> None:
+    """Append that a process called ``name`` is about to start (None) or has started."""
+    entry: dict[str, Any] = {"name": name, "at_unix_s": time.time()}
+    if identity is not None:
+        entry |= asdict(identity)
+    with journal_path(directory).open("a") as journal:
+        journal.write(json.dumps(entry) + "\n")
+
+
+def read_journal(directory: Path) -> list[ProcessIdentity]:
+    """Every process that was ever started for the cluster; a torn last line is skipped."""
+    found = []
+    try:
+        lines = journal_path(directory).read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            if "pid" in entry:
+                found.append(
+                    ProcessIdentity(pid=entry["pid"], started_ticks=entry["started_ticks"])
+                )
+        except (ValueError, KeyError):
+            continue
+    return found
+
+
+def _read_record(path: Path) -> ClusterRecord | None:
+    try:
+        entry = json.loads(path.read_text())
+        owner = entry["owner"]
+        return ClusterRecord(
+            run=entry["run"],
+            directory=Path(entry["directory"]),
+            machine=Machine(**entry["machine"]),
+            owner=None if owner is None else ProcessIdentity(**owner),
+            keep=entry["keep"],
+            started_unix_s=entry["started_unix_s"],
+        )
+    except FileNotFoundError:  # another harness buried it between the listing and now
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise EnvironmentFailure(
+            f"the cluster record {path} cannot be read: {error}",
+            remedy="delete the file if you have no cluster running",
+        ) from error
