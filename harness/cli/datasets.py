@@ -256,6 +256,7 @@ def _spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need what we need
 
     builder = SparkSession.builder.master("local[*]").appName("faultline datasets")
     for key, value in (
@@ -264,7 +265,6 @@ def _spark() -> Iterator[Any]:
         ("spark.driver.host", "127.0.0.1"),
         ("spark.driver.bindAddress", "127.0.0.1"),
         ("spark.log.level", "ERROR"),
-        ("spark.pyspark.python", sys.executable),
         ("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", "")),
     ):
         builder = builder.config(key, value)
