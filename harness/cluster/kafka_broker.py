@@ -115,9 +115,11 @@ class KafkaBroker(Server):
         if not self._formatting:
             return super().ready()
         assert self.child is not None
-        if self.child.running():
-            return super().ready()
-        if self.child.process.returncode != 0:
+        code = self.child.process.poll()
+        if code is None:
+            self.check_deadline()
+            return False
+        if code != 0:
             raise failure("the Kafka broker's storage could not be formatted", self.child)
         self._formatting = False
         self.child = self._spawn("kafka", "kafka.Kafka", str(self._configuration))
@@ -128,7 +130,7 @@ class KafkaBroker(Server):
         from confluent_kafka.admin import AdminClient
 
         assert self.child is not None
-        if self._formatting or "Kafka Server started" not in self.child.log_text():
+        if "Kafka Server started" not in self.child.log_text():
             return False
         # log_level 0: librdkafka would write a refused connection to standard error.
         client = AdminClient({**self.endpoint.confluent(), "log_level": 0})

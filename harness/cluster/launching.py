@@ -92,12 +92,12 @@ class Child:
         return self.process.poll() is None
 
     def state(self) -> str:
-        """For people: ``running as process 12``, ``exited with code 1``, ..."""
+        """For people: ``is running as process 12``, ``exited with code 1``, ..."""
         code = self.process.poll()
         if code is None:
-            return f"running as process {self.process.pid}"
+            return f"is running as process {self.process.pid}"
         if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            return f"was killed by {signal.Signals(-code).name}"
         return f"exited with code {code}"
 
     def log_text(self) -> str:
@@ -143,9 +143,15 @@ class Server(ABC):
                 raise failure(f"{self.title} did not start", self.child)
         elif self.answers():
             return True
-        elif time.monotonic() - self._begun_s > self.limit_s:
-            raise failure(f"{self.title} did not answer within {self.limit_s:.0f} s", self.child)
+        else:
+            self.check_deadline()
         return False
+
+    def check_deadline(self) -> None:
+        """Raise `EnvironmentFailure` when the start has taken too long."""
+        if time.monotonic() - self._begun_s > self.limit_s:
+            assert self.child is not None
+            raise failure(f"{self.title} did not answer within {self.limit_s:.0f} s", self.child)
 
     def retry_after_exit(self) -> bool:
         """Try again on other ports if a port was the reason; False if it was something else."""
@@ -194,13 +200,9 @@ def failure(what: str, child: Child) -> EnvironmentFailure:
     lines = _last_lines(child.log_text(), _LAST_LINES)
     shown = "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
     return EnvironmentFailure(
-        f"{what}; it {_was(child)}. The last lines of {child.log}:\n{shown}",
+        f"{what}; it {child.state()}. The last lines of {child.log}:\n{shown}",
         remedy=_remedy(_last_lines(child.log_text(), 200)),
     )
-
-
-def _was(child: Child) -> str:
-    return f"is {child.state()}" if child.running() else f"was {child.state()}"
 
 
 def _remedy(lines: list[str]) -> str:

@@ -40,6 +40,12 @@ logger.m.name=org.apache.spark.deploy.master.Master
 logger.m.level=info
 logger.w.name=org.apache.spark.deploy.worker.Worker
 logger.w.level=info
+# Two warnings that every start repeats and nobody can act on: no native Hadoop library, and an
+# executor resource (the rack) that no single task asks for.
+logger.n.name=org.apache.hadoop.util.NativeCodeLoader
+logger.n.level=error
+logger.r.name=org.apache.spark.resource.ResourceProfile
+logger.r.level=error
 """
 
 
