@@ -1,0 +1,115 @@
+"""Figure 11: a single operator against a DAG of n operators.
+
+The paper: T* is identical, and utilization is 11.6 % lower for the DAG. The n, δ and λ of that
+figure are lost, but any set with λ(n-1)δ between 0.1227 and 0.1239 prints 11.6 %.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from experiments.intervals import _shared
+from harness.experiment import Claim, ClaimKind, Experiment, Origin
+from harness.figures.style import label_line_ends, stamp
+from harness.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PRINTED_DECREASE_PERCENT = 11.6
+POINTS = [
+    {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": 30.0, "depth": depth, "delay_s": 1.5}
+    for depth in (1, 100)
+]
+
+
+def table(results: Results) -> pd.DataFrame:
+    """A row per depth and interval."""
+    return _shared.curve_table(results, "depth")
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Two curves, their common T*, and the decrease between them."""
+    axes = figure.subplots()
+    colours = _shared.colours(sorted(table["depth"].unique()))
+    for depth, curve in table.groupby("depth"):
+        axes.plot(
+            curve["interval_min"],
+            curve["utilization"],
+            color=colours[depth],
+            label="single operator" if depth == 1 else f"DAG, n = {depth}",
+        )
+    tops = sorted(table["utilization_at_optimum"].unique())
+    best = table["optimal_interval_min"].iloc[0]
+    _shared.mark_optimum(axes, best)
+    axes.annotate(
+        "",
+        xy=(best, tops[0]),
+        xytext=(best, tops[1]),
+        arrowprops={"arrowstyle": "<->", "color": "#444444"},
+    )
+    axes.annotate(
+        f"−{_decrease_percent(table):.2f} %",
+        xy=(best, sum(tops) / 2),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+    )
+    _shared.interval_axis(axes)
+    axes.set_ylim(0.0, 1.0)
+    label_line_ends(axes)
+    stamp(figure, "chosen: λ = 0.05/min, c = R = 30 s, n = 100, δ = 1.5 s (the paper's are lost)")
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """The printed decrease, at the same optimum."""
+    peaks = table.loc[table.groupby("depth")["utilization"].idxmax()]
+    decrease = _decrease_percent(table)
+    return [
+        Claim(
+            text="Utilization of the DAG is 11.6 % below the single operator's",
+            kind=ClaimKind.PAPER,
+            held=abs(decrease - PRINTED_DECREASE_PERCENT) <= 0.05,
+            measured={
+                "decrease_percent": decrease,
+                "printed_percent": PRINTED_DECREASE_PERCENT,
+                "tolerance": 0.05,
+            },
+        ),
+        Claim(
+            text="T* is identical for both",
+            kind=ClaimKind.PAPER,
+            held=bool(peaks["interval_min"].nunique() == 1),
+            measured={"t_star_min": peaks["interval_min"].tolist()},
+        ),
+    ]
+
+
+def _decrease_percent(table: pd.DataFrame) -> float:
+    tops = table.groupby("depth")["utilization_at_optimum"].first()
+    return float(100.0 * (1.0 - tops.loc[tops.index.max()] / tops.loc[tops.index.min()]))
+
+
+EXPERIMENT = Experiment(
+    id="intervals/dag-depth",
+    paper=_shared.PAPER,
+    figure="Figure 11",
+    title="A single operator against a DAG of n operators",
+    statement="T* is the same for both; utilization of the DAG is 11.6 % lower.",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.05),
+    run=_shared.run_curve,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "Chosen, because the paper's values are lost: λ = 0.05 per minute, n = 100, δ = 1.5 s, "
+        "c = R = 30 s. Only λ(n-1)δ matters for the decrease, and 0.1227 to 0.1239 is what "
+        "rounds to 11.6 %; other round sets print the same (n = 75 and δ = 2 s, say).",
+    ),
+)
