@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from workloads.base import Reference, Source, load_workload_file
+from workloads.wordcount import word_count
+
+GOOD = """
+from workloads.base import Reference, Source, Workload
+
+class Numbers:
+    def __init__(self, *, step):
+        self.step = step
+    def payloads(self, partition, start_index, count):
+        return [str(self.step * (start_index + i)).encode() for i in range(count)]
+
+WORKLOAD = Workload(
+    name="numbers",
+    sources=[Source(name="numbers", records=Reference(
+        target=f"{__file__}:Numbers", parameters={"step": 3}))],
+    query=lambda spark, sources: sources["numbers"],
+    identity=["window_start"], values=["value"], window_start="window_start",
+    window_s=2, slide_s=2, watermark_delay_s=1,
+)
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / f"mine_{abs(hash(text))}.py"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_of_the_users_own(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    workload = load_workload_file(path)
+    assert workload.reference is not None
+    assert workload.reference.build().name == "numbers"
+    assert workload.source("numbers").records.build().payloads(0, 2, 2) == [b"6", b"9"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("WORKLOAD =", "MINE ="), "defines no WORKLOAD"),
+        (("    window_s=2,", "   "), r"line 1\d: TypeError: .*window_s"),
+        (("name=", "nam="), r"line 1\d: TypeError: .*nam"),
+        (("class Numbers:", "class Numbers"), "line 4: expected ':'"),
+        (("def payloads", "def records"), "Numbers, which has no payloads"),
+        (("range(count)", "range(1)"), r"payloads\(0, 0, 3\) gave"),
+        (("import Reference", "import Referenc"), "line 2: ImportError"),
+        (('window_start="window_start"', 'window_start="window"'), "do not fit together"),
+        (('values=["value"]', "values=[]"), "names no value columns"),
+        (("window_s=2", "window_s=0"), "window_s is 0"),
+        (("query=lambda spark, sources: sources", "query=dict(a=1) or {}"), "query is a dict"),
+    ],
+)
+def test_what_a_file_lacks_is_named(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    path = write(tmp_path, GOOD.replace(*change))
+    with pytest.raises(UsageError, match=message):
+        load_workload_file(path)
+
+
+def test_a_workload_of_another_kind_lacks_what_it_lacks(tmp_path: Path) -> None:
+    path = write(tmp_path, "class W:\n    name = 'x'\n    sources = []\nWORKLOAD = W()\n")
+    with pytest.raises(UsageError, match="WORKLOAD is a W and lacks query, identity, values"):
+        load_workload_file(path)
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        load_workload_file(Path("/nowhere/mine.py"))
+
+
+def test_another_process_builds_the_same_workload() -> None:
+    workload = word_count(text=[__file__], seed=5, window_s=6, slide_s=2)
+    assert workload.reference is not None
+    sent = json.loads(json.dumps(workload.reference.to_json()))
+    again = Reference.from_json(sent).build()
+    assert replace(again, query=workload.query) == workload
+
+
+@pytest.mark.parametrize("target", ["workloads.wordcount", ":x", "a:b c", ""])
+def test_a_reference_names_an_object(target: str) -> None:
+    with pytest.raises(UsageError, match="names no object"):
+        Reference(target=target)
+
+
+def test_a_reference_to_what_is_not_there_suggests_what_is() -> None:
+    with pytest.raises(UsageError, match="did you mean 'word_count'"):
+        Reference(target="workloads.wordcount:wordcount").build()
+
+
+@pytest.mark.parametrize("wrong", [{"partitions": 0}, {"share": 0.0}, {"name": "Über"}])
+def test_sources_are_checked(wrong: dict[str, Any]) -> None:
+    records = Reference(target="workloads.text:TextLines")
+    with pytest.raises(UsageError):
+        Source(**{"name": "lines", "records": records, **wrong})
+
+
+def test_sources_by_name() -> None:
+    with pytest.raises(UsageError, match="no source 'line'"):
+        word_count(text=[__file__]).source("line")
