@@ -1,0 +1,186 @@
+"""Output fidelity and internal completeness of many plans at once.
+
+Both are linear readings of one thing, the fraction of its failure-free output that each task
+still gives (``1 - IL_out`` of paper 003, equations 1-3) while the tasks outside the plan are
+failed. One pass over the operators in topological order carries that fraction for all plans
+together; inside are arrays of shape ``(tasks, plans)``, so that a row is one task.
+
+* Output fidelity (equation 4): of a query, the sink tasks' fractions weighted by output rate.
+* Internal completeness (Bellavista et al., EDBT'14, for one configuration and the worst case):
+  tuples that alive tasks still take in over tuples that all tasks take in without failure. It
+  knows no joins: a join passes on whatever arrives.
+
+A stream that carries nothing without failure counts its substreams equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from harness.topology.model import Edge, Topology
+from harness.topology.partitioning import Partitioning, routes
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+Stream = Callable[[Floats], Floats]
+"""Upstream fractions ``(upstream tasks, plans)`` to an input stream's fractions, of shape
+``(downstream tasks, plans)`` or, where all tasks get the same, ``(plans,)``."""
+
+
+class Objective(StrEnum):
+    """What a plan is judged by."""
+
+    OF = "of"
+    """Output fidelity, of several queries their mean weighted by priority."""
+    IC = "ic"
+    """Internal completeness."""
+
+
+class Evaluator:
+    """One topology, prepared to judge plans by one objective.
+
+    A plan is a boolean array of length ``tasks``: True where a task is alive, because it did not
+    fail or because an active replica took over. All methods take ``(plans, tasks)`` or one plan
+    ``(tasks,)``.
+    """
+
+    def __init__(self, topology: Topology, objective: Objective = Objective.OF) -> None:
+        self.topology = topology
+        self.objective = objective
+        joins = objective is Objective.OF
+        self._steps = [_step(topology, name, joins=joins) for name in topology.order]
+        self.reading = _reading(topology, objective)
+        """What each task's fraction adds to the objective, shape ``(tasks,)``."""
+        self._readers = np.flatnonzero(self.reading)
+        self._by_query = _query_readings(topology)
+
+    def values(self, alive: ArrayLike) -> Floats:
+        """The objective of every plan, in [0, 1]; shape ``(plans,)``."""
+        fractions = self._fractions(alive)
+        read: Floats = self.reading[self._readers] @ fractions[self._readers]
+        return np.clip(read, 0.0, 1.0)
+
+    def value(self, alive: ArrayLike) -> float:
+        """The objective of one plan."""
+        return float(self.values(alive)[0])
+
+    def by_query(self, alive: ArrayLike) -> Floats:
+        """Output fidelity of every plan for every query, shape ``(plans, queries)``."""
+        assert self.objective is Objective.OF
+        read: Floats = (self._by_query @ self._fractions(alive)).T
+        return np.clip(read, 0.0, 1.0)
+
+    def fractions(self, alive: ArrayLike) -> Floats:
+        """What fraction of its output each task still gives, shape ``(plans, tasks)``."""
+        return self._fractions(alive).T
+
+    def _fractions(self, alive: ArrayLike) -> Floats:
+        plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
+        assert plans.shape[1] == self.topology.task_count, "one flag per task"
+        fractions = np.ascontiguousarray(plans.T, dtype=np.float64)
+        for step in self._steps:
+            step(fractions)
+        return fractions
+
+
+def output_fidelity(topology: Topology, alive: ArrayLike) -> Floats:
+    """Output fidelity of every plan for every query: ``(plans, tasks) -> (plans, queries)``."""
+    return Evaluator(topology).by_query(alive)
+
+
+def internal_completeness(topology: Topology, alive: ArrayLike) -> Floats:
+    """Internal completeness of every plan: ``(plans, tasks) -> (plans,)``."""
+    return Evaluator(topology, Objective.IC).values(alive)
+
+
+def _query_readings(topology: Topology) -> Floats:
+    readings = np.zeros((len(topology.queries), topology.task_count))
+    for row, query in enumerate(topology.queries):
+        rates = topology.output_rates(query.sink)
+        readings[row, topology.tasks(query.sink)] = rates / rates.sum()
+    return readings
+
+
+def _reading(topology: Topology, objective: Objective) -> Floats:
+    if objective is Objective.IC:
+        rates = topology.task_input_rates
+        return np.asarray(rates / rates.sum())
+    priorities = np.array([query.priority for query in topology.queries], dtype=float)
+    reading: Floats = (priorities / priorities.sum()) @ _query_readings(topology)
+    return reading
+
+
+def _step(topology: Topology, name: str, *, joins: bool) -> Callable[[Floats], None]:
+    """Multiply the rows of operator ``name``, which hold 1 or 0 for alive or failed, by the
+    fraction of its input that survives."""
+    own = topology.tasks(name)
+    edges = topology.inputs(name)
+    streams = [(topology.tasks(edge.upstream), stream(topology, edge)) for edge in edges]
+    if not streams:
+        return lambda fractions: None
+    if len(streams) == 1 or (joins and topology.operator(name).join):
+
+        def multiply(fractions: Floats) -> None:
+            for upstream, surviving in streams:
+                fractions[own] *= surviving(fractions[upstream])
+
+        return multiply
+    weights = input_weights(topology, name)
+
+    def add(fractions: Floats) -> None:
+        total = np.zeros_like(fractions[own])
+        for weight, (upstream, surviving) in zip(weights, streams, strict=True):
+            total += weight[:, None] * surviving(fractions[upstream])
+        fractions[own] *= total
+
+    return add
+
+
+def input_weights(topology: Topology, name: str) -> Floats:
+    """How much each input stream weighs for each task of an independent operator, shape
+    ``(input edges, tasks)``; every column sums to 1."""
+    rates = np.array(
+        [np.asarray(topology.substreams(edge).sum(axis=0)) for edge in topology.inputs(name)]
+    )
+    total = rates.sum(axis=0)
+    return np.where(total > 0, rates / np.where(total > 0, total, 1.0), 1.0 / len(rates))
+
+
+def substream_weights(topology: Topology, edge: Edge) -> Floats:
+    """How much each substream weighs in its input stream, in the order of `routes`; the
+    substreams of one downstream task sum to 1."""
+    rows, columns = _routes(topology, edge)
+    into = topology.operator(edge.downstream).parallelism
+    rates = topology.output_rates(edge.upstream)[rows] * topology.shares(edge).data
+    total = np.bincount(columns, weights=rates, minlength=into)[columns]
+    evenly = 1.0 / np.bincount(columns, minlength=into)[columns]
+    return np.where(total > 0, rates / np.where(total > 0, total, 1.0), evenly)
+
+
+def stream(topology: Topology, edge: Edge) -> Stream:
+    """How the fractions upstream of ``edge`` become those of the input stream it is."""
+    rows, columns = _routes(topology, edge)
+    match edge.partitioning:
+        case Partitioning.ONE_TO_ONE:
+            return lambda upstream: upstream
+        case Partitioning.SPLIT:
+            return lambda upstream: upstream[rows]
+        case Partitioning.MERGE:
+            weights = substream_weights(topology, edge)[:, None]
+            starts = np.flatnonzero(np.diff(columns, prepend=-1))
+            return lambda upstream: np.add.reduceat(weights * upstream, starts, axis=0)
+        case Partitioning.FULL:
+            rates = topology.output_rates(edge.upstream)
+            total = rates.sum()
+            mix = rates / total if total > 0 else np.full(len(rates), 1.0 / len(rates))
+            return lambda upstream: mix @ upstream
+
+
+def _routes(topology: Topology, edge: Edge) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    upstream, downstream = topology.operator(edge.upstream), topology.operator(edge.downstream)
+    return routes(edge.partitioning, upstream.parallelism, downstream.parallelism)

@@ -1,0 +1,161 @@
+"""Minimal complete trees: the task sets that give output alone (paper 003, Definition 1).
+
+A task needs, as an independent operator's, one of its substreams; as a join's, one of each input
+stream's. An MC-tree is a sink task with what it needs, back to the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import product
+
+from harness.errors import UsageError
+from harness.topology.model import Edge, Topology
+from harness.topology.partitioning import routes
+
+Tree = frozenset[int]
+"""Task numbers."""
+
+
+class TreeBuilder:
+    """MC-trees of the part of a topology that ``operators`` and ``edges`` are.
+
+    An operator none of whose input edges is in the part counts as a source of it.
+    """
+
+    def __init__(
+        self, topology: Topology, operators: Collection[str], edges: Collection[Edge]
+    ) -> None:
+        self._topology = topology
+        self._inputs = {
+            name: [edge for edge in topology.inputs(name) if edge in edges] for name in operators
+        }
+        self._order = [name for name in topology.order if name in self._inputs]
+        self.substreams: dict[int, list[list[int]]] = {}
+        """Per task, per input stream: the upstream tasks that feed it."""
+        for name in self._order:
+            self._find_substreams(name)
+
+    def _find_substreams(self, name: str) -> None:
+        topology = self._topology
+        own = topology.tasks(name)
+        streams: list[list[list[int]]] = [[] for _ in range(own.stop - own.start)]
+        for edge in self._inputs[name]:
+            first = topology.tasks(edge.upstream).start
+            fed: list[list[int]] = [[] for _ in streams]
+            up = topology.operator(edge.upstream).parallelism
+            for upstream, downstream in zip(
+                *routes(edge.partitioning, up, len(streams)), strict=True
+            ):
+                fed[downstream].append(first + int(upstream))
+            for task, feeding in enumerate(fed):
+                streams[task].append(feeding)
+        for task, per_stream in enumerate(streams):
+            self.substreams[own.start + task] = per_stream
+
+    def count(self, sink: str) -> int:
+        """How many MC-trees end in ``sink``, by multiplication, without listing them.
+
+        Right where every operator of the part feeds one operator only, or none joins; elsewhere
+        an upper bound, because two branches of a tree may meet again upstream.
+        """
+        counts: dict[int, int] = {}
+        for name in self._order:
+            join = self._topology.operator(name).join
+            own = self._topology.tasks(name)
+            for task in range(own.start, own.stop):
+                per_stream = [sum(counts[up] for up in fed) for fed in self.substreams[task]]
+                counts[task] = _combined(per_stream, join=join)
+        own = self._topology.tasks(sink)
+        return sum(counts[task] for task in range(own.start, own.stop))
+
+    def trees(self, sink: str) -> list[Tree]:
+        """All MC-trees that end in ``sink``, each once, sink tasks in order."""
+        own = self._topology.tasks(sink)
+        memory: dict[int, list[Tree]] = {}
+        found: dict[Tree, None] = {}
+        for task in range(own.start, own.stop):
+            found.update(dict.fromkeys(self._ending_in(task, memory)))
+        trees = list(found)
+        if self._may_meet_again():
+            trees = [tree for tree in trees if not any(other < tree for other in trees)]
+        return trees
+
+    def _ending_in(self, task: int, memory: dict[int, list[Tree]]) -> list[Tree]:
+        if task not in memory:
+            streams = self.substreams[task]
+            join = self._topology.operator(self._topology.place(task)[0]).join
+            memory[task] = [
+                frozenset({task}).union(*parts)
+                for parts in _choices(streams, join, lambda up: self._ending_in(up, memory))
+            ]
+        return memory[task]
+
+    def _may_meet_again(self) -> bool:
+        feeds = [edge.upstream for edges in self._inputs.values() for edge in edges]
+        joins = any(self._topology.operator(name).join for name in self._order)
+        return joins and len(feeds) != len(set(feeds))
+
+
+def _combined(per_stream: list[int], *, join: bool) -> int:
+    if not per_stream:
+        return 1
+    if not join:
+        return sum(per_stream)
+    result = 1
+    for count in per_stream:
+        result *= count
+    return result
+
+
+def _choices(
+    streams: list[list[int]], join: bool, below: Callable[[int], list[Tree]]
+) -> Iterator[tuple[Tree, ...]]:
+    if not streams:
+        yield ()
+        return
+    per_stream = [[tree for up in fed for tree in below(up)] for fed in streams]
+    if join:
+        yield from product(*per_stream)
+    else:
+        for options in per_stream:
+            yield from ((tree,) for tree in options)
+
+
+def _query_part(topology: Topology, sink: str) -> TreeBuilder:
+    operators = topology.ancestors(sink)
+    edges = [edge for edge in topology.edges if edge.downstream in operators]
+    return TreeBuilder(topology, operators, edges)
+
+
+def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
+    """How many MC-trees all queries have together, shared ones once.
+
+    In closed form where that is exact, else by listing them (`UsageError` above ``limit``).
+    """
+    sinks = {query.sink for query in topology.queries}
+    builders = {sink: _query_part(topology, sink) for sink in sorted(sinks)}
+    total = 0
+    for sink, builder in builders.items():
+        exact = not builder._may_meet_again()
+        total += builder.count(sink) if exact else len(mc_trees(topology, sink, limit=limit))
+    return total
+
+
+def mc_trees(topology: Topology, sink: str | None = None, *, limit: int = 100_000) -> list[Tree]:
+    """Every MC-tree of the query that ends in ``sink``, or of all queries.
+
+    Raises `UsageError` if there are more than ``limit``, before listing them.
+    """
+    sinks = [sink] if sink else sorted({query.sink for query in topology.queries})
+    found: dict[Tree, None] = {}
+    for name in sinks:
+        builder = _query_part(topology, name)
+        count = builder.count(name)
+        if count > limit:
+            raise UsageError(
+                f"the query that ends in {name!r} has {count:,} MC-trees, more than {limit:,}",
+                remedy="use a planner that does not list them: sa, greedy or optimum",
+            )
+        found.update(dict.fromkeys(builder.trees(name)))
+    return list(found)
