@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("harness.cli.run", "Run experiments by name."),
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
+    "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
 }
 

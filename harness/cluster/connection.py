@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.cluster.base import KafkaEndpoint, RedisEndpoint
-from harness.cluster.launching import write_private
+from harness.cluster.run_directory import write_private
 from harness.cluster.spark_settings import defaults_text, driver_configuration
 
 
@@ -55,9 +55,3 @@ def write_credentials(
         "spark": settings["spark.master"],
     }
     addresses_file(directory).write_text(json.dumps(addresses, indent=2) + "\n")
-
-
-def remove_credentials(directory: Path) -> None:
-    """Remove every file of a stopped cluster that holds a secret."""
-    for name in ("secrets", "driver-conf", "kafka", "redis"):
-        shutil.rmtree(directory / name, ignore_errors=True)

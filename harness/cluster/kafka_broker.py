@@ -7,7 +7,8 @@ import uuid
 from pathlib import Path
 
 from harness.cluster.base import KafkaEndpoint
-from harness.cluster.launching import Child, Launcher, Server, failure, free_port, write_private
+from harness.cluster.launching import Child, Launcher, Server, failure, free_port
+from harness.cluster.run_directory import write_private
 
 USERNAME = "faultline"
 

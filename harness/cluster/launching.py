@@ -8,7 +8,6 @@ state, its last log lines, and what to do.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import socket
@@ -25,7 +24,7 @@ from harness.cluster.processes import (
     ProcessIdentity,
     identify,
 )
-from harness.cluster.registry import write_journal
+from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
 
 _POLL_S = 0.02
@@ -248,12 +247,3 @@ def free_port() -> int:
         f"no free TCP port between {span[0]} and {span[1]} in 200 attempts",
         remedy="`ss -ltn` shows who listens; end what you do not need",
     )
-
-
-def write_private(path: Path, text: str) -> Path:
-    """Write a file that only its owner can read, from the first byte on."""
-    path.unlink(missing_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    return path

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cluster.base import (
@@ -36,19 +37,14 @@ from harness.cluster.base import (
     Usage,
     Victim,
 )
-from harness.cluster.connection import remove_credentials, write_credentials
+from harness.cluster.connection import write_credentials
 from harness.cluster.kafka_broker import KafkaBroker
 from harness.cluster.launching import Launcher, Server, wait_for
 from harness.cluster.processes import Machine, identify
 from harness.cluster.programs import Programs, find_programs
 from harness.cluster.redis_daemon import RedisDaemon
-from harness.cluster.registry import (
-    ClusterRecord,
-    Registry,
-    end_processes,
-    journal_path,
-    write_journal,
-)
+from harness.cluster.registry import ClusterRecord, Registry, end_processes
+from harness.cluster.run_directory import journal_path, remove_secrets, write_journal
 from harness.cluster.spark_settings import (
     REPOSITORY,
     application_settings,
@@ -77,14 +73,12 @@ class LocalCluster(Cluster):
         run_directory: Path | None = None,
         *,
         keep: bool = False,
-        owned: bool = True,
         programs: Programs | None = None,
     ) -> None:
         """Nothing is started yet.
 
         ``run_directory`` must be new or empty; by default it is made under the user's state
-        directory. ``keep`` leaves it there after `stop` (without its secrets). ``owned`` False:
-        the cluster outlives this process, until `faultline cluster down`.
+        directory. ``keep`` leaves it there after `stop`, without its secrets.
         """
         _check(spec)
         self.spec = spec
@@ -93,7 +87,6 @@ class LocalCluster(Cluster):
         chosen = run_directory or self._registry.root / self.run
         self.run_directory = chosen.absolute()
         self._keep = keep
-        self._owned = owned
         self._programs = programs
         self._record: ClusterRecord | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -122,9 +115,15 @@ class LocalCluster(Cluster):
         self._end_keeper()
         self._registry.bury(self._record)
         self._reap()
-        if self._keep:
-            remove_credentials(self.run_directory)
         self._record = None
+
+    def release(self) -> None:
+        """Let the cluster outlive this process, until `faultline cluster down`."""
+        self._demand_started()
+        assert self._record is not None
+        self._record = replace(self._record, owner=None)
+        self._registry.add(self._record)
+        self._end_keeper()
 
     @property
     def kafka(self) -> KafkaEndpoint:
@@ -216,14 +215,12 @@ class LocalCluster(Cluster):
             run=self.run,
             directory=self.run_directory,
             machine=Machine.here(),
-            owner=identify(os.getpid()) if self._owned else None,
+            owner=identify(os.getpid()),
             keep=self._keep,
             started_unix_s=time.time(),
         )
 
     def _keep_watch(self) -> None:
-        if not self._owned:
-            return
         self._keeper = subprocess.Popen(
             [sys.executable, "-m", "harness.cluster.keeper", self.run],
             stdin=subprocess.DEVNULL,
@@ -301,7 +298,7 @@ class LocalCluster(Cluster):
         self._end_keeper()
         end_processes(self._record)
         self._reap()
-        remove_credentials(self.run_directory)
+        remove_secrets(self.run_directory)
         self._record = None
 
     def _end_keeper(self) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import redis
 
 from harness.cluster.base import RedisEndpoint
-from harness.cluster.launching import Child, Launcher, Server, free_port, write_private
+from harness.cluster.launching import Child, Launcher, Server, free_port
+from harness.cluster.run_directory import write_private
 
 _CONFIGURATION = """\
 bind 127.0.0.1

@@ -18,12 +18,10 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.cluster.base import Report
 from harness.cluster.processes import (
@@ -36,6 +34,7 @@ from harness.cluster.processes import (
     signal_all,
     wait_until_gone,
 )
+from harness.cluster.run_directory import journal_path, read_journal, remove_secrets
 from harness.errors import EnvironmentFailure
 
 _GONE_LIMIT_S = 15.0
@@ -52,7 +51,7 @@ class ClusterRecord:
     owner: ProcessIdentity | None
     """The harness process that it lives and dies with; None for ``cluster up``."""
     keep: bool
-    """Leave the directory when the processes are gone."""
+    """Leave the directory, without its secrets, when the processes are gone."""
     started_unix_s: float
 
     def abandoned(self, here: Machine) -> bool:
@@ -66,7 +65,7 @@ class ClusterRecord:
     def processes(self) -> list[ProcessStat]:
         """Its living processes, by environment and by journal."""
         found = {stat.identity: stat for stat in marked(self.run)}
-        for identity in read_journal(self.directory):
+        for _, identity in read_journal(self.directory):
             stat = read_stat(identity.pid)
             if stat is not None and stat.identity == identity and stat.pid != os.getpid():
                 found[identity] = stat
@@ -123,7 +122,9 @@ class Registry:
     def bury(self, record: ClusterRecord) -> None:
         """Kill every process of the cluster, remove its directory, strike it off the register."""
         end_processes(record)
-        if not record.keep and journal_path(record.directory).exists():
+        if record.keep:
+            remove_secrets(record.directory)
+        elif journal_path(record.directory).exists():  # it is a run directory, nothing else
             shutil.rmtree(record.directory, ignore_errors=True)
         self.remove(record.run)
 
@@ -155,38 +156,6 @@ def end_processes(record: ClusterRecord) -> None:
             remedy="they hang in the kernel (a dead disk or network mount?): see `ps -o stat,wchan`"
             f" for them, then run `faultline cluster down {record.run}` again",
         )
-
-
-def journal_path(directory: Path) -> Path:
-    return directory / "processes.jsonl"
-
-
-def write_journal(directory: Path, name: str, identity: ProcessIdentity | None) -> None:
-    """Append that a process called ``name`` is about to start (None) or has started."""
-    entry: dict[str, Any] = {"name": name, "at_unix_s": time.time()}
-    if identity is not None:
-        entry |= asdict(identity)
-    with journal_path(directory).open("a") as journal:
-        journal.write(json.dumps(entry) + "\n")
-
-
-def read_journal(directory: Path) -> list[ProcessIdentity]:
-    """Every process that was ever started for the cluster; a torn last line is skipped."""
-    found = []
-    try:
-        lines = journal_path(directory).read_text().splitlines()
-    except OSError:
-        return []
-    for line in lines:
-        try:
-            entry = json.loads(line)
-            if "pid" in entry:
-                found.append(
-                    ProcessIdentity(pid=entry["pid"], started_ticks=entry["started_ticks"])
-                )
-        except (ValueError, KeyError):
-            continue
-    return found
 
 
 def _read_record(path: Path) -> ClusterRecord | None:

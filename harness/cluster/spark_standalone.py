@@ -19,8 +19,9 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.launching import Child, Launcher, Server, write_private
+from harness.cluster.launching import Child, Launcher, Server
 from harness.cluster.processes import WORKER_VARIABLE
+from harness.cluster.run_directory import write_private
 
 WORKER_TIMEOUT_S = 15
 """After which the master gives a silent worker up; must be the same on master and workers."""

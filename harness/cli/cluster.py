@@ -1,0 +1,217 @@
+"""``faultline cluster``: a cluster to try things on, that stays until it is taken down."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.output import emit_json, json_option
+from harness.errors import UsageError
+from harness.text import format_duration
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Report
+    from harness.cluster.registry import ClusterRecord
+
+
+@click.group(
+    "cluster",
+    short_help="Start, list and stop clusters by hand.",
+    epilog="""\b
+Examples:
+  faultline cluster up --racks 2 --workers-per-rack 2
+  faultline cluster status
+  faultline cluster down""",
+)
+def command() -> None:
+    """Kafka, Redis and Spark on this machine, for trying things by hand.
+
+    Experiments start and stop clusters of their own; this is for everything else. Only programs
+    of your user that read the credential files can use a cluster; it listens on loopback alone.
+    """
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  faultline cluster up
+  faultline cluster up --racks 3 --cores-per-worker 2 --json
+  faultline cluster up --keep        leave logs and data there after `cluster down`""",
+)
+@click.option("--racks", default=2, show_default=True, help="Racks: nodes that fail together.")
+@click.option("--workers-per-rack", default=1, show_default=True, help="Spark workers in each.")
+@click.option("--nodes-per-worker", default=1, show_default=True, help="Nodes on each worker.")
+@click.option("--cores-per-worker", default=1, show_default=True, help="Task slots of a worker.")
+@click.option(
+    "--memory-mb-per-worker", default=1024, show_default=True, help="Memory of its executors, MB."
+)
+@click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
+@json_option
+def up(*, keep: bool, as_json: bool, **shape: int) -> None:
+    """Start a cluster and leave it running until `faultline cluster down`."""
+    from harness.cluster.base import ClusterSpec
+    from harness.cluster.local import LocalCluster
+
+    cluster = LocalCluster(ClusterSpec(**shape), keep=keep)
+    begun_s = time.monotonic()
+    cluster.start(_progress(begun_s))
+    cluster.release()
+    record = next(record for record in _records() if record.run == cluster.run)
+    description = _describe(record)
+    if as_json:
+        emit_json(description)
+        return
+    click.echo(f"The cluster is up after {format_duration(time.monotonic() - begun_s)}.\n")
+    _show(description)
+    environment = " ".join(
+        f"{name}='{value}'"
+        for name, value in cluster.driver_environment().items()
+        if name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")
+    )
+    click.echo(f"\nA Spark shell on it:\n  {environment} pyspark")
+    click.echo(f"\nWhen you are done:\n  faultline cluster down {cluster.run}")
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  faultline cluster down                     every cluster that `up` started
+  faultline cluster down 3f2a91c04be7d605    one of them"""
+)
+@click.argument("run", required=False)
+@json_option
+def down(run: str | None, *, as_json: bool) -> None:
+    """Take clusters down, and remove what dead runs left behind.
+
+    Clusters of experiments that are running now are left alone.
+    """
+    from harness.cluster.registry import Registry
+
+    registry = Registry()
+    chosen = _chosen(run)
+    ended = []
+    for record in chosen:
+        _note(f"taking down {record.directory}")
+        registry.bury(record)
+        ended.append(record.run)
+    ended.extend(record.run for record in registry.sweep(_note))
+    if as_json:
+        emit_json({"ended": ended})
+    else:
+        click.echo(f"{len(ended)} taken down" if ended else "there was no cluster to take down")
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  faultline cluster status
+  faultline cluster status --json"""
+)
+@json_option
+def status(*, as_json: bool) -> None:
+    """Show every cluster on record: who uses it, what lives, how to connect."""
+    descriptions = [_describe(record) for record in _records()]
+    if as_json:
+        emit_json(descriptions)
+    elif not descriptions:
+        click.echo("no cluster; `faultline cluster up` starts one")
+    else:
+        for description in descriptions:
+            _show(description)
+
+
+def _records() -> list[ClusterRecord]:
+    from harness.cluster.registry import Registry
+
+    return Registry().records()
+
+
+def _chosen(run: str | None) -> list[ClusterRecord]:
+    """The released clusters, or the one that was named. Raises `UsageError` if it cannot be."""
+    from harness.cluster.processes import Machine
+
+    here = Machine.here()
+    records = _records()
+    if run is None:
+        return [record for record in records if record.owner is None and record.machine == here]
+    found = next((record for record in records if record.run == run), None)
+    if found is None:
+        known = ", ".join(record.run for record in records) or "there is none"
+        raise UsageError(f"there is no cluster {run!r}", remedy=f"clusters on record: {known}")
+    if found.machine != here:
+        raise UsageError(
+            f"cluster {run} runs on {found.machine.hostname} or in another container",
+            remedy="take it down there",
+        )
+    if found.owner is not None and not found.abandoned(here):
+        raise UsageError(
+            f"cluster {run} is in use by process {found.owner.pid}",
+            remedy=f"end that process (Ctrl-C, or kill {found.owner.pid}): its cluster ends with it",
+        )
+    return [found]
+
+
+def _describe(record: ClusterRecord) -> dict[str, Any]:
+    """What can be told of a cluster from outside, without a secret."""
+    from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
+    from harness.cluster.processes import Machine, is_alive
+    from harness.cluster.run_directory import read_journal
+
+    here = Machine.here()
+    newest = dict(read_journal(record.directory))
+    transient = {"keeper", "kafka-format"}
+    path = addresses_file(record.directory)
+    return {
+        "run": record.run,
+        "state": _state(record, here),
+        "up_for_s": round(time.time() - record.started_unix_s, 1),
+        "directory": str(record.directory),
+        "servers": {
+            name: record.machine == here and is_alive(identity)
+            for name, identity in newest.items()
+            if name not in transient
+        },
+        "addresses": json.loads(path.read_text()) if path.exists() else {},
+        "credentials": {
+            "kafka": str(kafka_file(record.directory)),
+            "redis": str(redis_file(record.directory)),
+            "spark": str(spark_file(record.directory)),
+        },
+    }
+
+
+def _state(record: ClusterRecord, here: Any) -> str:
+    if record.abandoned(here):
+        return "left behind by a dead process"
+    if record.machine != here:
+        return f"on {record.machine.hostname} or in another container"
+    if record.owner is None:
+        return "up"
+    return f"in use by process {record.owner.pid}"
+
+
+def _show(description: dict[str, Any]) -> None:
+    age = format_duration(description["up_for_s"])
+    click.echo(f"{description['run']}  {description['state']}, since {age}")
+    dead = [name for name, alive in description["servers"].items() if not alive]
+    living = [name for name, alive in description["servers"].items() if alive]
+    click.echo(f"  alive      {', '.join(living) or 'nothing'}")
+    if dead:
+        click.echo(f"  dead       {', '.join(dead)}")
+    for name, address in description["addresses"].items():
+        click.echo(f"  {name:<10} {address}  (credentials: {description['credentials'][name]})")
+    click.echo(f"  logs       {description['directory']}/logs")
+
+
+def _note(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _progress(begun_s: float) -> Report:
+    def report(text: str) -> None:
+        click.echo(f"{time.monotonic() - begun_s:6.1f} s  {text}", err=True)
+
+    return report

@@ -1,0 +1,64 @@
+"""What is in a run directory whatever runs in it: the journal, and files with secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.processes import ProcessIdentity
+
+_SECRET_PLACES = ("secrets", "driver-conf", "kafka", "redis")
+
+
+def journal_path(directory: Path) -> Path:
+    return directory / "processes.jsonl"
+
+
+def write_journal(directory: Path, name: str, identity: ProcessIdentity | None) -> None:
+    """Append that a process called ``name`` is about to start (None) or has started."""
+    entry: dict[str, Any] = {"name": name, "at_unix_s": time.time()}
+    if identity is not None:
+        entry |= asdict(identity)
+    with journal_path(directory).open("a") as journal:
+        journal.write(json.dumps(entry) + "\n")
+
+
+def read_journal(directory: Path) -> list[tuple[str, ProcessIdentity]]:
+    """Name and identity of every process that was ever started for the cluster.
+
+    A torn line is skipped: the process it would have named is found by its environment.
+    """
+    found = []
+    try:
+        lines = journal_path(directory).read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            if "pid" in entry:
+                identity = ProcessIdentity(pid=entry["pid"], started_ticks=entry["started_ticks"])
+                found.append((entry["name"], identity))
+        except (ValueError, KeyError):
+            continue
+    return found
+
+
+def write_private(path: Path, text: str) -> Path:
+    """Write a file that only its owner can read, from the first byte on."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    return path
+
+
+def remove_secrets(directory: Path) -> None:
+    """Remove every file of a stopped cluster that holds a secret."""
+    for name in _SECRET_PLACES:
+        shutil.rmtree(directory / name, ignore_errors=True)
