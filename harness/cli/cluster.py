@@ -66,12 +66,12 @@ def up(*, keep: bool, as_json: bool, **shape: int) -> None:
         return
     click.echo(f"The cluster is up after {format_duration(time.monotonic() - begun_s)}.\n")
     _show(description)
-    environment = " ".join(
-        f"{name}='{value}'"
-        for name, value in cluster.driver_environment().items()
-        if name in ("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_IP")
+    environment = cluster.driver_environment()
+    settings = " ".join(
+        f"{name}='{environment[name]}'"
+        for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
     )
-    click.echo(f"\nA Spark shell on it:\n  {environment} pyspark")
+    click.echo(f"\nA Spark shell on it:\n  {settings} '{environment['SPARK_HOME']}/bin/pyspark'")
     click.echo(f"\nWhen you are done:\n  faultline cluster down {cluster.run}")
 
 
@@ -149,7 +149,7 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
     if found.owner is not None and not found.abandoned(here):
         raise UsageError(
             f"cluster {run} is in use by process {found.owner.pid}",
-            remedy=f"end that process (Ctrl-C, or kill {found.owner.pid}): its cluster ends with it",
+            remedy="end that process with Ctrl-C or `kill`: its cluster ends with it",
         )
     return [found]
 
