@@ -61,10 +61,10 @@ def system_of(point: Mapping[str, Any]) -> CheckpointedSystem:
 
 
 def run_curve(point: Point, context: Context) -> Outcome:
-    """Utilization over 400 intervals from just above c to two hours, T* among them."""
+    """Utilization over 400 intervals from just above c to an hour, T* among them."""
     system = system_of(point)
     best = float(system.optimal_interval_s())
-    grid = np.geomspace(1.02 * float(system.cost_s), 7200.0, 400)
+    grid = np.geomspace(1.02 * float(system.cost_s), 3600.0, 400)
     intervals = np.sort(np.append(grid, best))
     curve = pd.DataFrame(
         {"interval_min": intervals / 60.0, "utilization": system.utilization(intervals)}
@@ -86,7 +86,8 @@ def curve_table(results: Results, *by: str) -> pd.DataFrame:
 def simulate_curve(
     point: Point, context: Context, intervals_min: Array, *seed_names: str | int
 ) -> Outcome:
-    """Simulated and exact utilization at each interval with exponential failures."""
+    """Simulated and exact utilization at each interval with exponential failures, and the
+    exact one (``utilization`` is NaN) at enough intervals between them for a smooth curve."""
     system = system_of(point)
     frame = simulate(
         system,
@@ -96,10 +97,13 @@ def simulate_curve(
         runs=RUNS[context.profile],
         failures_per_run=FAILURES_PER_RUN[context.profile],
     ).frame()
-    frame["exact"] = system.utilization(60.0 * intervals_min)
-    frame["interval_min"] = intervals_min
+    ends_s = 60.0 * float(intervals_min[0]), 60.0 * float(intervals_min[-1])
+    between = pd.DataFrame({"interval_s": np.geomspace(*ends_s, 120)})
+    frame = pd.concat([frame, between], ignore_index=True)
+    frame["exact"] = system.utilization(frame["interval_s"].to_numpy())
+    frame["interval_min"] = frame.pop("interval_s") / 60.0
     values = {"optimal_interval_min": float(system.optimal_interval_s()) / 60.0}
-    return Outcome(values=values, series={"simulated": frame.drop(columns="interval_s")})
+    return Outcome(values=values, series={"simulated": frame})
 
 
 def simulated_table(results: Results, *by: str) -> pd.DataFrame:
@@ -111,6 +115,7 @@ def simulated_table(results: Results, *by: str) -> pd.DataFrame:
 
 def agreement_claims(table: pd.DataFrame, equation: str) -> list[Claim]:
     """That simulation and closed form are the same thing: the paper's claim and a guard."""
+    table = table.dropna(subset="utilization")
     worst = float(table["deviation"].abs().max())
     measured = {
         "worst_deviation_standard_errors": worst,
@@ -139,8 +144,9 @@ def agreement_claims(table: pd.DataFrame, equation: str) -> list[Claim]:
 def draw_simulated(axes: Axes, table: pd.DataFrame, *, color: str, marker: str, label: str) -> None:
     """The closed form as a line through simulated means with ± one standard deviation."""
     axes.plot(table["interval_min"], table["exact"], color=color, label=label)
+    points = table.dropna(subset="utilization")
     axes.errorbar(
-        table["interval_min"], table["utilization"], yerr=table["sd"], color=color, fmt=marker,
+        points["interval_min"], points["utilization"], yerr=points["sd"], color=color, fmt=marker,
         markersize=3.5, capsize=2, linewidth=0.9, label="_simulated",
     )  # fmt: skip
 
@@ -158,7 +164,9 @@ def mark_optimum(axes: Axes, interval_min: float, *, text: str | None = None) ->
 def interval_axis(axes: Axes) -> None:
     """Logarithmic minutes on x, written as plain numbers; utilization on y."""
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ticks = [0.5, 1, 2, 5, 10, 20, 30, 60]
+    axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
     axes.set_xlabel("checkpoint interval T, minutes (logarithmic)")
     axes.set_ylabel("utilization U")
 

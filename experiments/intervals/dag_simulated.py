@@ -41,7 +41,7 @@ POINTS = [
     for rate in RATES_PER_MIN
     for depth in DEPTHS
 ]
-INTERVALS_MIN = np.array([0.7, 1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0])
+INTERVALS_MIN = np.array([0.7, 1.0, 1.5, 2.0, 3.0, 6.5, 15.0, 20.0, 30.0, 45.0, 60.0])
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -83,6 +83,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Agreement, and what depth does."""
+    table = table.dropna(subset="utilization")
     at_best = table[np.isclose(table["interval_min"], table["optimal_interval_min"])]
     heights = at_best.pivot(index="failures_per_min", columns="depth", values="utilization")
     falls = bool((heights.diff(axis=1).iloc[:, 1:] < 0).all(axis=None))

@@ -1,0 +1,63 @@
+"""What figures 15a, 15b and 16 share: every model's interval for one failure rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.figures.style import MODELS
+from harness.intervals.rivals import RIVALS
+from harness.intervals.utilization import CheckpointedSystem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RESTART_S, DEPTH, DELAY_S = 30.0, 5, 0.027
+ORDER = ("ours", "daly", "daly-first", "young", "zhuang")
+IN_PAPER = ("ours", "daly-first", "zhuang")
+
+ZHUANG_NOTE = (
+    "Zhuang et al.'s formula is in no copy at hand. The curve is a reconstruction from their "
+    "abstract: recovery reprocesses the input since the last checkpoint, so c/T + λT/2 is least "
+    "at T = sqrt(2c/λ) when the input rate equals the highest processing rate, as the paper "
+    "assumed."
+)
+PERIOD_NOTE = (
+    "Young's and Daly's τ is the time between checkpoints; drawn is the whole period τ + c."
+)
+
+
+def intervals(system: CheckpointedSystem) -> pd.DataFrame:
+    """Columns ``model, interval_s, utilization, gain_percent`` (of ours over the model), the
+    rows of every model one below the other; ``system``'s fields are scalars or of one shape."""
+    best = system.optimal_interval_s()
+    chosen = {"ours": best} | {name: rival(system) for name, rival in RIVALS.items()}
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "model": name,
+                    "cost_s": system.cost_s,
+                    "failures_per_min": 60.0 * system.failure_rate_per_s,
+                    "interval_s": chosen[name],
+                    "utilization": system.utilization(chosen[name]),
+                    "gain_percent": 100.0 * system.increase(best, over_s=chosen[name]),
+                }
+            )
+            for name in ORDER
+        ],
+        ignore_index=True,
+    )
+
+
+def draw_models(axes: Axes, table: pd.DataFrame, x: str, y: str) -> None:
+    """A curve per model in its own colour; what the paper does not compare with is dashed."""
+    for name in ORDER:
+        if name not in set(table["model"]):
+            continue
+        look, part = MODELS[name], table[table["model"] == name]
+        axes.plot(
+            part[x], part[y], label=look.label, color=look.color,
+            linestyle="-" if name in IN_PAPER else "--",
+        )  # fmt: skip
