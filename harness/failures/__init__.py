@@ -1,0 +1,1 @@
+"""Failures as data: seeded schedules, files of the user's, and the injector that applies them."""

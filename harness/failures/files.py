@@ -1,0 +1,83 @@
+"""A failure schedule of the user's own: ``--failures FILE``.
+
+The file is YAML::
+
+    # Seconds count from the start of the load; a target is a node or a rack.
+    failures:
+      - {at: 20s, action: kill, target: r1n1}
+      - {at: 35s, action: restart, target: r1n1}
+      - {at: 1.5min, action: kill, target: r2}
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.cluster.base import Action
+from harness.errors import UsageError
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.text import did_you_mean, parse_duration_s
+
+EXAMPLE = "- {at: 20s, action: kill, target: r1n1}"
+_KEYS = ("at", "action", "target")
+
+
+def read_schedule(path: Path) -> Schedule:
+    """The schedule in a file. Raises `UsageError` that names the file, the line and the remedy."""
+    try:
+        root = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--failures: {path} cannot be read: {error}", remedy="give a YAML file in UTF-8"
+        ) from error
+    except yaml.YAMLError as error:
+        raise UsageError(
+            f"--failures: {path} is not YAML: {error}", remedy=f"write lines such as {EXAMPLE}"
+        ) from error
+    entries = _entries(path, root)
+    return Schedule(events=[_event(path, entry) for entry in entries], origin=str(path))
+
+
+def _entries(path: Path, root: Any) -> list[Any]:
+    if isinstance(root, yaml.MappingNode):
+        for key, value in root.value:
+            if key.value == "failures" and isinstance(value, yaml.SequenceNode) and value.value:
+                return list(value.value)
+    raise UsageError(
+        f"--failures: {path} has no list called failures",
+        remedy=f"begin it with the line failures: and write lines such as {EXAMPLE} below",
+    )
+
+
+def _event(path: Path, node: Any) -> FailureEvent:
+    where = f"--failures: {path}, line {node.start_mark.line + 1}"
+    entry = yaml.SafeLoader.construct_object(_loader(), node, deep=True)
+    if not isinstance(entry, dict) or set(entry) != set(_KEYS):
+        raise UsageError(
+            f"{where}: {entry!r} does not have exactly at, action and target",
+            remedy=f"write it so: {EXAMPLE}",
+        )
+    actions = [action.value for action in Action]
+    if entry["action"] not in actions:
+        raise UsageError(
+            f"{where}: there is no action {entry['action']!r}",
+            remedy=did_you_mean(str(entry["action"]), actions),
+        )
+    return FailureEvent(
+        at_s=_at_s(where, entry["at"]),
+        action=Action(entry["action"]),
+        target=str(entry["target"]),
+    )
+
+
+def _at_s(where: str, at: object) -> float:
+    if at in (0, "0", "0s"):
+        return 0.0
+    return parse_duration_s(str(at), name=f"{where}: at")
+
+
+def _loader() -> yaml.SafeLoader:
+    return yaml.SafeLoader("")

@@ -1,0 +1,117 @@
+"""A failure schedule: what is done to which node or rack, and when; stored with the results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Self
+
+from harness.cluster.base import Action
+from harness.errors import UsageError
+from harness.text import did_you_mean
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureEvent:
+    """One action on one target."""
+
+    at_s: float
+    """Seconds after the load began."""
+    action: Action
+    target: str
+    """The name of a node ("r1n2") or of a rack ("r1")."""
+
+    def __post_init__(self) -> None:
+        if not isfinite(self.at_s) or self.at_s < 0:
+            raise UsageError(
+                f"a {self.action.value} of {self.target} is planned at {self.at_s} s",
+                remedy="count seconds from the start of the load: 0 or more",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Events in the order of their times; those at one instant in the order given."""
+
+    events: Sequence[FailureEvent]
+    origin: str
+    """How it was made: a generator's name, or the file it was read from."""
+    seed: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What the generator was called with."""
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.events, key=lambda event: event.at_s))
+        object.__setattr__(self, "events", ordered)
+
+    @property
+    def kills(self) -> Sequence[FailureEvent]:
+        return [event for event in self.events if event.action is Action.KILL]
+
+    def check(
+        self,
+        *,
+        nodes: Collection[str],
+        racks: Collection[str],
+        actions: Collection[Action],
+        duration_s: float | None = None,
+    ) -> None:
+        """Raise `UsageError`, naming the event, for what a cluster or a run cannot serve."""
+        known = [*nodes, *racks]
+        for number, event in enumerate(self.events, start=1):
+            where = f"{self.origin}: event {number} ({event.action.value} at {event.at_s:g} s)"
+            if event.target not in known:
+                raise UsageError(
+                    f"{where} names {event.target!r}, which is no node or rack of this cluster",
+                    remedy=did_you_mean(event.target, known),
+                )
+            if event.action not in actions:
+                raise UsageError(
+                    f"{where}: this cluster cannot {event.action.value}",
+                    remedy="use one of: " + ", ".join(sorted(actions)),
+                )
+            if duration_s is not None and event.at_s >= duration_s:
+                raise UsageError(
+                    f"{where} lies after the end of the load at {duration_s:g} s",
+                    remedy=f"plan it before {duration_s:g} s",
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which a record keeps it."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "origin": self.origin,
+            "seed": self.seed,
+            "parameters": dict(self.parameters),
+            "events": [
+                {"at_s": event.at_s, "action": event.action.value, "target": event.target}
+                for event in self.events
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """What `to_json` wrote; `UsageError` for another schema."""
+        if document.get("schema") != SCHEMA_VERSION:
+            raise UsageError(
+                f"a failure schedule of schema {document.get('schema')!r}",
+                remedy=f"this program reads schema {SCHEMA_VERSION}",
+            )
+        return cls(
+            origin=document["origin"],
+            seed=document["seed"],
+            parameters=document["parameters"],
+            events=[
+                FailureEvent(
+                    at_s=event["at_s"], action=Action(event["action"]), target=event["target"]
+                )
+                for event in document["events"]
+            ],
+        )
+
+
+NO_FAILURES = Schedule(events=(), origin="no failures")
+"""The schedule of a twin."""
