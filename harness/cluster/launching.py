@@ -26,6 +26,7 @@ from harness.cluster.processes import (
 )
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
+from harness.text import format_duration
 
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 5
@@ -150,7 +151,8 @@ class Server(ABC):
         """Raise `EnvironmentFailure` when the start has taken too long."""
         if time.monotonic() - self._begun_s > self.limit_s:
             assert self.child is not None
-            raise failure(f"{self.title} did not answer within {self.limit_s:.0f} s", self.child)
+            limit = format_duration(self.limit_s)
+            raise failure(f"{self.title} did not answer within {limit}", self.child)
 
     def retry_after_exit(self) -> bool:
         """Try again on other ports if a port was the reason; False if it was something else."""

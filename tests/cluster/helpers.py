@@ -1,0 +1,67 @@
+"""Small process trees that stand for servers and workers where no JVM is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harness.cluster.processes import (
+    RUN_VARIABLE,
+    WORKER_VARIABLE,
+    members,
+    signal_all,
+    wait_until_gone,
+)
+
+FAMILY = """
+import os, subprocess, sys, time
+child = subprocess.Popen(
+    [sys.executable, "-S", "-c", "import time; print('child', flush=True); time.sleep(600)"],
+    stdout=subprocess.PIPE, start_new_session=True)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+"""A process with a child in a session of its own, as PySpark's daemon has; prints its pid."""
+
+
+def eventually(condition: Callable[[], bool], *, limit_s: float = 30.0) -> None:
+    """Return when ``condition`` holds; fail when it does not within the limit."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{condition} did not hold within {limit_s} s"
+        time.sleep(0.02)
+
+
+def marked_environment(run: str, worker: str | None = None) -> dict[str, str]:
+    extra = {RUN_VARIABLE: run} | ({WORKER_VARIABLE: worker} if worker else {})
+    return {**os.environ, **extra}
+
+
+@contextmanager
+def family(run: str, worker: str | None = None) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A marked process and the pid of its child, both gone afterwards."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", FAMILY],
+        env=marked_environment(run, worker),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, int(process.stdout.readline())
+        finally:
+            end_run(run)
+
+
+def end_run(run: str) -> None:
+    """SIGKILL everything of a test's run."""
+    done = signal_all(
+        lambda: [stat for group in members(run).values() for stat in group], signal.SIGKILL
+    )
+    wait_until_gone([stat.identity for stat in done.processes], limit_s=10)

@@ -1,0 +1,128 @@
+"""Identity, membership and signals, on small real processes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from harness.cluster.processes import (
+    Machine,
+    ProcessIdentity,
+    identify,
+    is_alive,
+    marked,
+    members,
+    read_stat,
+    send_signal,
+    signal_all,
+    wait_until_gone,
+)
+from tests.cluster.helpers import eventually, family, marked_environment
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def run() -> str:
+    return f"test-{secrets.token_hex(8)}"
+
+
+def test_an_identity_is_a_pid_and_a_start_time() -> None:
+    own = identify(os.getpid())
+    assert own is not None
+    assert own.pid == os.getpid()
+    assert is_alive(own)
+    assert not is_alive(ProcessIdentity(pid=own.pid, started_ticks=own.started_ticks - 1))
+
+
+def test_a_program_name_with_spaces_and_parentheses_is_read(tmp_path: object) -> None:
+    script = "import time; open('/proc/self/comm','w').write('a) Z (b'); print(1, flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", f"{script}; time.sleep(600)"], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        stat = read_stat(process.pid)
+        process.kill()
+    assert stat is not None
+    assert stat.parent == os.getpid()
+    assert stat.state in "RS"
+
+
+def test_a_zombie_counts_as_gone() -> None:
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    identity = identify(process.pid)
+    eventually(lambda: read_stat(process.pid) is None)
+    assert identity is None or not is_alive(identity)
+    process.wait()
+
+
+def test_children_in_sessions_of_their_own_belong_to_the_worker(run: str) -> None:
+    with family(run, "r1w1") as (process, child), family(run, "r1w2"):
+        assert {stat.pid for stat in members(run)["r1w1"]} == {process.pid, child}
+        assert sorted(members(run)) == ["r1w1", "r1w2"]
+        assert len(marked(run)) == 4
+
+
+def test_an_orphan_is_found_after_its_parent_died(run: str) -> None:
+    with family(run, "r1w1") as (process, child):
+        process.kill()
+        process.wait()
+        assert {stat.pid for stat in members(run)["r1w1"]} == {child}
+
+
+def test_another_run_is_not_ours(run: str) -> None:
+    with family(run):
+        assert marked(run[:-1]) == []
+
+
+def test_the_caller_is_spared_even_if_marked(run: str) -> None:
+    script = (
+        "import os, sys; from harness.cluster.processes import marked; "
+        "print(os.getpid() in {stat.pid for stat in marked(sys.argv[1])})"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script, run],
+        env=marked_environment(run),
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert answer.stdout.strip() == "False"
+
+
+def test_signal_all_reaches_what_is_forked_meanwhile(run: str) -> None:
+    with family(run) as (process, child):
+        parent, rest = identify(process.pid), identify(child)
+        assert parent is not None
+        assert rest is not None
+        passes = 0
+
+        def find() -> list[object]:
+            # The child comes into sight only after the first pass, as if forked during it.
+            nonlocal passes
+            passes += 1
+            return [s for s in marked(run) if s.pid == parent.pid or passes > 1]
+
+        done = signal_all(find, signal.SIGKILL)  # type: ignore[arg-type]
+        assert {stat.pid for stat in done.processes} == {process.pid, child}
+        assert wait_until_gone([parent, rest], limit_s=10)
+
+
+def test_a_signal_never_reaches_a_stranger_with_the_same_pid(run: str) -> None:
+    with family(run) as (process, _):
+        real = identify(process.pid)
+        assert real is not None
+        earlier = ProcessIdentity(pid=real.pid, started_ticks=real.started_ticks - 5)
+        assert not send_signal(earlier, signal.SIGKILL)
+        assert process.poll() is None
+
+
+def test_the_machine_is_told_by_boot_and_namespace() -> None:
+    assert Machine.here() == Machine.here()
+    assert Machine.here().boot

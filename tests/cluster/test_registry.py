@@ -1,0 +1,216 @@
+"""What is left of dead harnesses is removed, what lives is left alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.processes import Machine, ProcessIdentity, identify, is_alive, marked
+from harness.cluster.registry import ClusterRecord, Registry, state_directory
+from harness.cluster.run_directory import journal_path, read_journal, write_journal, write_private
+from harness.errors import EnvironmentFailure
+from tests.cluster.helpers import end_run, eventually, family
+
+pytestmark = pytest.mark.slow
+
+OWN = identify(os.getpid())
+assert OWN is not None
+DEAD = ProcessIdentity(pid=OWN.pid, started_ticks=OWN.started_ticks - 1)
+"""A process that had our pid before us."""
+
+
+@pytest.fixture
+def run() -> Iterator[str]:
+    name = f"test-{secrets.token_hex(8)}"
+    yield name
+    end_run(name)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Registry()
+
+
+@pytest.fixture
+def record(tmp_path: Path, run: str) -> ClusterRecord:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    journal_path(directory).touch()
+    return ClusterRecord(
+        run=run,
+        directory=directory,
+        machine=Machine.here(),
+        owner=OWN,
+        keep=False,
+        started_unix_s=time.time(),
+    )
+
+
+def silent(text: str) -> None:
+    """A report that nobody reads."""
+
+
+def test_a_record_survives_a_round_trip(registry: Registry, record: ClusterRecord) -> None:
+    registry.add(record)
+    assert Registry().records() == [record]
+    registry.remove(record.run)
+    assert registry.records() == []
+
+
+def test_the_cluster_of_a_living_harness_is_left_alone(
+    registry: Registry, record: ClusterRecord
+) -> None:
+    registry.add(record)
+    with family(record.run) as (process, _):
+        assert registry.sweep(silent) == []
+        assert process.poll() is None
+
+
+def test_a_released_cluster_is_left_alone(registry: Registry, record: ClusterRecord) -> None:
+    registry.add(replace(record, owner=None))
+    with family(record.run) as (process, _):
+        assert registry.sweep(silent) == []
+        assert process.poll() is None
+
+
+def test_the_cluster_of_a_dead_harness_is_buried(registry: Registry, record: ClusterRecord) -> None:
+    registry.add(replace(record, owner=DEAD))
+    with family(record.run), family(record.run, "r1w1"):
+        assert [dead.run for dead in registry.sweep(silent)] == [record.run]
+        assert marked(record.run) == []
+    assert not record.directory.exists()
+    assert registry.records() == []
+
+
+def test_a_journalled_process_without_the_mark_is_ended_too(
+    registry: Registry, record: ClusterRecord
+) -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as process:
+        identity = identify(process.pid)
+        assert identity is not None
+        write_journal(record.directory, "server", identity)
+        registry.add(replace(record, owner=DEAD))
+        registry.sweep(silent)
+        assert process.wait(10) == -9
+
+
+def test_a_stranger_with_a_journalled_pid_lives(registry: Registry, record: ClusterRecord) -> None:
+    with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as process:
+        identity = identify(process.pid)
+        assert identity is not None
+        stranger = replace(identity, started_ticks=identity.started_ticks - 100)
+        write_journal(record.directory, "server", stranger)
+        registry.add(replace(record, owner=DEAD))
+        registry.sweep(silent)
+        assert is_alive(identity)
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("change", "abandoned"),
+    [
+        ({"boot": "another boot"}, True),
+        ({"boot": "another boot", "hostname": "another-machine"}, False),
+        ({"pid_namespace": "pid:[1]"}, False),
+    ],
+    ids=["rebooted", "another machine", "another container"],
+)
+def test_only_what_can_be_judged_from_here_is_judged(
+    record: ClusterRecord, change: dict[str, str], abandoned: bool
+) -> None:
+    elsewhere = replace(record, owner=DEAD, machine=replace(record.machine, **change))
+    assert elsewhere.abandoned(Machine.here()) is abandoned
+
+
+def test_after_a_reboot_no_process_is_touched(registry: Registry, record: ClusterRecord) -> None:
+    rebooted = replace(record, machine=replace(record.machine, boot="another boot"))
+    registry.add(rebooted)
+    with family(record.run) as (process, _):
+        assert registry.sweep(silent) == [rebooted]
+        assert process.poll() is None
+    assert not record.directory.exists()
+
+
+def test_a_kept_directory_stays_without_its_secrets(
+    registry: Registry, record: ClusterRecord
+) -> None:
+    (record.directory / "secrets").mkdir()
+    write_private(record.directory / "secrets" / "password", "x")
+    (record.directory / "logs").mkdir()
+    registry.bury(replace(record, keep=True))
+    assert (record.directory / "logs").exists()
+    assert not (record.directory / "secrets").exists()
+
+
+def test_a_directory_that_is_no_run_directory_is_never_removed(
+    registry: Registry, record: ClusterRecord
+) -> None:
+    journal_path(record.directory).unlink()
+    (record.directory / "thesis.tex").touch()
+    registry.bury(record)
+    assert (record.directory / "thesis.tex").exists()
+
+
+def test_a_torn_journal_line_is_skipped(record: ClusterRecord) -> None:
+    assert OWN is not None
+    write_journal(record.directory, "kafka", None)
+    write_journal(record.directory, "kafka", OWN)
+    with journal_path(record.directory).open("a") as journal:
+        journal.write('{"name": "redis", "pi')
+    assert read_journal(record.directory) == [("kafka", OWN)]
+
+
+def test_a_broken_record_is_named(registry: Registry) -> None:
+    path = registry.root / "broken.json"
+    path.write_text("{}")
+    with pytest.raises(EnvironmentFailure, match=r"broken\.json") as caught:
+        registry.records()
+    assert "delete the file" in caught.value.remedy
+
+
+def test_the_register_is_private(registry: Registry) -> None:
+    assert registry.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_state_directory_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert state_directory() == tmp_path / "file" / "faultline"
+    with pytest.raises(EnvironmentFailure, match="cannot be made") as caught:
+        Registry()
+    assert "XDG_STATE_HOME" in caught.value.remedy
+
+
+def test_the_keeper_buries_the_cluster_when_its_owner_is_killed(
+    registry: Registry, record: ClusterRecord
+) -> None:
+    with (
+        subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as owner,
+        family(record.run),
+    ):
+        registry.add(replace(record, owner=identify(owner.pid)))
+        keeper = subprocess.Popen([sys.executable, "-m", "harness.cluster.keeper", record.run])
+        owner.kill()
+        assert keeper.wait(30) == 0
+        assert marked(record.run) == []
+    assert not record.directory.exists()
+
+
+def test_the_keeper_leaves_a_released_cluster_alone(
+    registry: Registry, record: ClusterRecord
+) -> None:
+    registry.add(replace(record, owner=None))
+    keeper = subprocess.Popen([sys.executable, "-m", "harness.cluster.keeper", record.run])
+    assert keeper.wait(30) == 0
+    eventually(lambda: record.directory.exists())
