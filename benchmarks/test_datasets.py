@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from datasets.worldcup.archive import find, read_all
+from datasets.blocks import BLOCK_RECORDS
 from datasets.worldcup.format import DAY_ONE_S, DAY_S, RECORD
+from datasets.worldcup.generator import Day66
 from datasets.worldcup.summary import summarize
 
 if TYPE_CHECKING:
@@ -60,3 +62,16 @@ def test_decoding(benchmark: BenchmarkFixture, log: Path, suffix: str) -> None:
 def test_summarizing(benchmark: BenchmarkFixture, log: Path) -> None:
     files = find([log])
     timed(benchmark, lambda: summarize(read_all(files)).records)
+
+
+def test_generating_day_66(benchmark: BenchmarkFixture) -> None:
+    source = Day66(seed=66, partitions=2)
+    source.payloads(0, 0, 1)  # draws the objects once
+    starts = iter(range(BLOCK_RECORDS, 10**9, 20 * BLOCK_RECORDS))
+
+    def make() -> int:
+        start = next(starts)  # never the same blocks twice: nothing comes out of the cache
+        parts = range(start, start + 20 * BLOCK_RECORDS, 10_000)
+        return sum(len(source.payloads(0, part, 10_000)) for part in parts)
+
+    timed(benchmark, make)
