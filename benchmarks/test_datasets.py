@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from datasets.worldcup.archive import find, read_all
 from datasets.blocks import BLOCK_RECORDS
+from datasets.worldcup.archive import find, read_all
 from datasets.worldcup.format import DAY_ONE_S, DAY_S, RECORD
 from datasets.worldcup.generator import Day66
 from datasets.worldcup.summary import summarize
