@@ -52,17 +52,19 @@ METRICS: tuple[Metric, ...] = (
         title="Output gap",
         unit="s",
         direction=Direction.LOWER,
-        definition="The longest time without a new result from the first kill on, beyond the "
-        "longest such time in the no-failure twin.",
+        definition="The longest time without a new result that reaches into the span from the "
+        "first kill to the end of the load, minus the longest such time of the no-failure twin "
+        "in the same span; not below 0.",
     ),
     Metric(
         name="recovery_s",
         title="Recovery, as a user sees it",
         unit="s",
         direction=Direction.LOWER,
-        definition="From the kill until the output has caught up: the arrival of the last result "
-        "that was later than the no-failure twin ever was. 0 when no result was late, and null "
-        "when the output had not caught up by the end of the run.",
+        definition="From the kill until the output has caught up: the arrival of the last late "
+        "result before every window was on time for 5 s. A window is late when it took more than "
+        "1.25 times as long as the slowest window of the no-failure twin. 0 when no window was "
+        "late, and null when the output had not caught up by the end of the load.",
     ),
     Metric(
         name="accuracy_first",

@@ -1,0 +1,250 @@
+"""The process of one application: a Spark driver that follows orders on its standard input.
+
+The first line is its configuration, every further one a command; both are JSON. What happens
+goes back as one JSON object a line. Credentials come this way too, so they stand neither on a
+command line nor in a file of this process. End of input means that the harness is gone: the
+process ends, and the executors with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from harness.engines.structured import wire
+from workloads.base import Reference, Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+POLL_S = 0.1
+"""How often progress is asked for. A query keeps its last hundred reports, so none is missed."""
+RESTART_PAUSE_S = 0.5
+"""Between a query's end and its restart: an operator's script does not spin."""
+RESTART_ATTEMPTS = 20
+
+Emit = Callable[[Mapping[str, Any]], None]
+
+
+class Supervised:
+    """A streaming query that is started again from its checkpoint whenever it fails."""
+
+    def __init__(self, start: Callable[[], StreamingQuery], emit: Emit) -> None:
+        self._start = start
+        self._emit = emit
+        self._stopping = threading.Event()
+        self._restarts = 0
+        self._query = start()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._query.stop()
+
+    def _watch(self) -> None:
+        seen: set[str] = set()
+        while not self._stopping.wait(POLL_S):
+            self._report(seen)
+            if not self._query.isActive:
+                self._restart()
+        self._report(seen)
+
+    def _report(self, seen: set[str]) -> None:
+        """Send the reports that are new, oldest first. Reads the Java objects: PySpark's own
+        wrapper makes dozens of calls for each of up to a hundred reports."""
+        recent = self._query._jsq.recentProgress()
+        fresh: list[dict[str, Any]] = []
+        for i in range(len(recent) - 1, -1, -1):
+            text = recent[i].json()
+            report = json.loads(text)
+            key = f"{report['runId']} {report['batchId']} {report['timestamp']}"
+            if key in seen:
+                break
+            seen.add(key)
+            fresh.append(report)
+        for report in reversed(fresh):
+            self._emit({"event": "progress", **_condensed(report)})
+
+    def _restart(self) -> None:
+        self._emit_failure(str(self._query.exception()))
+        for _ in range(RESTART_ATTEMPTS):
+            if self._stopping.wait(RESTART_PAUSE_S):
+                return
+            self._restarts += 1
+            try:
+                self._query = self._start()
+            except Exception as failure:  # Spark raises many kinds; all mean "not running yet"
+                self._emit_failure(str(failure))
+            else:
+                self._emit(
+                    {"event": "restarted", "restarts": self._restarts, "at_unix_s": time.time()}
+                )
+                return
+        self._emit({"event": "died", "error": "the query cannot be started again"})
+        self._stopping.wait()
+
+    def _emit_failure(self, text: str) -> None:
+        self._emit({"event": "failed", "error": text[:2000], "at_unix_s": time.time()})
+
+
+def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run keeps of a query's progress report."""
+    operators = report["stateOperators"]
+    return {
+        "at_unix_s": time.time(),
+        "batch": report["batchId"],
+        "rows": report["numInputRows"],
+        "duration_s": report["durationMs"].get("triggerExecution", 0) / 1000,
+        "watermark": report.get("eventTime", {}).get("watermark"),
+        "state_rows": sum(operator["numRowsTotal"] for operator in operators),
+        "dropped_rows": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
+        "behind_records": max(
+            (float(s["metrics"].get("maxOffsetsBehindLatest", 0)) for s in report["sources"]),
+            default=0.0,
+        ),
+    }
+
+
+class Driver:
+    """Carries out commands, one at a time."""
+
+    def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
+        self._emit = emit
+        self._kafka: Mapping[str, str] = configuration["kafka"]
+        self._workload: Workload = self._build(Reference.from_json(configuration["workload"]))
+        self._spark = _session(configuration["conf"])
+        self._query: Supervised | None = None
+        emit({"event": "session", "application": self._spark.sparkContext.applicationId})
+        threading.Thread(target=self._count_executors, daemon=True).start()
+
+    @staticmethod
+    def _build(reference: Reference) -> Workload:
+        if reference.is_file:
+            # Executors have no module of that name: its functions travel by value.
+            from pyspark import cloudpickle
+
+            cloudpickle.register_pickle_by_value(reference.module())
+        workload: Workload = reference.build()
+        return workload
+
+    def _count_executors(self) -> None:
+        context, known = self._spark.sparkContext, -1
+        with contextlib.suppress(Exception):  # the session is being stopped
+            while True:
+                count = context._jsc.sc().getExecutorMemoryStatus().size() - 1
+                if count != known:
+                    known = count
+                    self._emit({"event": "executors", "count": count, "at_unix_s": time.time()})
+                time.sleep(POLL_S)
+
+    def follow(self, command: str, parameters: Mapping[str, Any]) -> None:
+        commands: Mapping[str, Callable[..., None]] = {
+            "begin": self.begin,
+            "end": self.end,
+            "truth": self.truth,
+        }
+        commands[command](**parameters)
+
+    def begin(
+        self,
+        *,
+        topics: Mapping[str, str],
+        out_topic: str,
+        copy: int,
+        checkpoint: str,
+        trigger_s: float,
+    ) -> None:
+        """Start the query; it runs until `end`."""
+
+        def start() -> StreamingQuery:
+            sources = wire.read_stream(self._spark, self._kafka, topics)
+            result = self._workload.query(self._spark, sources)
+            query: StreamingQuery = (
+                wire.encode(result, self._workload, copy)
+                .writeStream.format("kafka")
+                .options(**self._kafka)
+                .option("topic", out_topic)
+                .option("checkpointLocation", checkpoint)
+                .outputMode("append")
+                .trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")
+                .start()
+            )
+            return query
+
+        self._query = Supervised(start, self._emit)
+        self._emit({"event": "begun"})
+
+    def end(self) -> None:
+        """Stop the query."""
+        if self._query is not None:
+            self._query.stop()
+        self._query = None
+        self._emit({"event": "ended"})
+
+    def truth(self, *, topics: Mapping[str, str], path: str) -> None:
+        """Write the batch query's results over the same topics to a Parquet file."""
+        import pyarrow.parquet
+
+        sources = wire.read_batch(self._spark, self._kafka, topics)
+        result = self._workload.query(self._spark, sources)
+        table = result.select(*wire.plain_columns(result, self._workload)).toArrow()
+        pyarrow.parquet.write_table(table, Path(path))
+        self._emit({"event": "truth", "rows": len(table)})
+
+    def close(self) -> None:
+        self.end()
+        self._spark.stop()
+
+
+def _session(conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _events_to(stream: TextIO) -> Emit:
+    lock = threading.Lock()
+
+    def emit(event: Mapping[str, Any]) -> None:
+        with lock, contextlib.suppress(BrokenPipeError):
+            stream.write(json.dumps(event) + "\n")
+            stream.flush()
+
+    return emit
+
+
+def main() -> None:
+    # Only events may go where the harness reads; whatever else is printed belongs in the log.
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    emit = _events_to(events)
+    orders = iter(sys.stdin.readline, "")
+    driver: Driver | None = None
+    try:
+        driver = Driver(json.loads(next(orders)), emit)
+        for line in orders:
+            order = json.loads(line)
+            driver.follow(order.pop("command"), order)
+    except BaseException as error:
+        emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:4000]})
+        raise
+    finally:
+        if driver is not None:
+            driver.close()
+
+
+if __name__ == "__main__":
+    main()
