@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -19,14 +20,14 @@ from harness.measure.windows import (
 )
 
 
-def windows(latency_s: dict[float, float], *, until: int = 30, usual: float = 1.0) -> pd.DataFrame:
+def windows(latency_s: Mapping[int, float], *, until: int = 30, usual: float = 1.0) -> pd.DataFrame:
     """A window due every second; all take ``usual``, those in ``latency_s`` what it says."""
     due = np.arange(0.0, until)
-    latency = np.array([latency_s.get(at, usual) for at in due])
+    latency = np.array([latency_s.get(int(at), usual) for at in due])
     return pd.DataFrame({"due_s": due, "complete_s": due + latency, "latency_s": latency})
 
 
-def recovered(late: dict[float, float], **changes: float) -> float | None:
+def recovered(late: Mapping[int, float], **changes: float) -> float | None:
     settings = {"failed_at_s": 10.2, "normal_s": 1.5, "until_s": 29.0, **changes}
     return recovery_s(windows(late), **settings)
 
@@ -41,7 +42,7 @@ def test_recovery_ends_with_the_last_late_result() -> None:
 
 
 def test_windows_that_arrive_together_late() -> None:
-    assert recovered({float(at): 20.0 - at for at in range(10, 19)}) == pytest.approx(9.8)
+    assert recovered({at: 20.0 - at for at in range(10, 19)}) == pytest.approx(9.8)
 
 
 def test_lateness_before_the_failure_is_not_its_doing() -> None:
@@ -72,7 +73,7 @@ def test_no_window_after_the_failure() -> None:
     st.floats(0, 29),
 )
 def test_recovery_is_the_arrival_of_a_late_window_or_nothing(
-    late: dict[float, float], failed_at_s: float
+    late: dict[int, float], failed_at_s: float
 ) -> None:
     frame = windows(late)
     found = recovery_s(frame, failed_at_s=failed_at_s, normal_s=1.5, until_s=29)
@@ -89,7 +90,7 @@ def test_normal_is_the_slowest_window_of_the_twin_and_a_quarter() -> None:
 
 
 @pytest.mark.parametrize("late", [{5: math.inf}, dict.fromkeys(range(30), math.inf)])
-def test_a_twin_with_missing_windows_is_no_measure(late: dict[float, float]) -> None:
+def test_a_twin_with_missing_windows_is_no_measure(late: dict[int, float]) -> None:
     with pytest.raises(ValueError, match="nothing is normal"):
         normal_latency_s(windows(late), from_s=2, until_s=20)
 
