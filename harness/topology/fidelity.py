@@ -15,8 +15,9 @@ A stream that carries nothing without failure counts its substreams equally.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,8 +53,8 @@ class Evaluator:
     def __init__(self, topology: Topology, objective: Objective = Objective.OF) -> None:
         self.topology = topology
         self.objective = objective
-        joins = objective is Objective.OF
-        self._steps = [_step(topology, name, joins=joins) for name in topology.order]
+        self.joins = objective is Objective.OF
+        self._steps = {name: _step(topology, name, joins=self.joins) for name in topology.order}
         self.reading = _reading(topology, objective)
         """What each task's fraction adds to the objective, shape ``(tasks,)``."""
         self._readers = np.flatnonzero(self.reading)
@@ -83,9 +84,67 @@ class Evaluator:
         plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
         assert plans.shape[1] == self.topology.task_count, "one flag per task"
         fractions = np.ascontiguousarray(plans.T, dtype=np.float64)
-        for step in self._steps:
+        for step in self._steps.values():
             step(fractions)
         return fractions
+
+    def local(self, operators: Collection[str]) -> Callable[[Booleans], Floats]:
+        """The objective as if every task outside ``operators`` were alive, up to a constant.
+
+        The function takes plans over all tasks, ``(plans, tasks)``, and looks only at those of
+        ``operators``. Where branches meet again in a join it is a first-order estimate.
+        """
+        topology = self.topology
+        steps = [self._steps[name] for name in topology.order if name in operators]
+        leaving = [
+            edge
+            for edge in topology.edges
+            if edge.upstream in operators and edge.downstream not in operators
+        ]
+        reading = self.reading + sum(self._edge_influence[edge] for edge in leaving)
+        inside = np.zeros(topology.task_count, dtype=np.bool_)
+        for name in operators:
+            inside[topology.tasks(name)] = True
+        readers = np.flatnonzero(inside & (reading > 0))
+
+        def values(plans: Booleans) -> Floats:
+            fractions = np.ascontiguousarray((plans | ~inside).T, dtype=np.float64)
+            for step in steps:
+                step(fractions)
+            return np.asarray(reading[readers] @ fractions[readers])
+
+        return values
+
+    @cached_property
+    def influence(self) -> Floats:
+        """What the objective loses per fraction of each task's output that is lost while all
+        others are alive; shape ``(tasks,)``. Exact unless branches meet again in a join."""
+        return np.asarray(self.reading + sum(self._edge_influence.values()))
+
+    @cached_property
+    def _edge_influence(self) -> Mapping[Edge, Floats]:
+        """The same, through one edge alone, by edge; zero for tasks not upstream of it."""
+        topology = self.topology
+        total = self.reading.copy()
+        found = {}
+        for name in reversed(topology.order):
+            own = total[topology.tasks(name)]
+            correlated = self.joins and topology.operator(name).join
+            edges = topology.inputs(name)
+            shares = None if correlated or not edges else input_weights(topology, name)
+            for position, edge in enumerate(edges):
+                into = own if shares is None else own * shares[position]
+                rows, columns = _routes(topology, edge)
+                sent = np.zeros(topology.task_count)
+                upstream = topology.tasks(edge.upstream)
+                sent[upstream] = np.bincount(
+                    rows,
+                    weights=substream_weights(topology, edge) * into[columns],
+                    minlength=upstream.stop - upstream.start,
+                )
+                found[edge] = sent
+                total += sent
+        return found
 
 
 def output_fidelity(topology: Topology, alive: ArrayLike) -> Floats:

@@ -20,13 +20,22 @@ Tree = frozenset[int]
 class TreeBuilder:
     """MC-trees of the part of a topology that ``operators`` and ``edges`` are.
 
-    An operator none of whose input edges is in the part counts as a source of it.
+    An operator none of whose input edges is in the part counts as a source of it. Without
+    ``joins`` every operator is taken for an independent one.
     """
 
     def __init__(
-        self, topology: Topology, operators: Collection[str], edges: Collection[Edge]
+        self,
+        topology: Topology,
+        operators: Collection[str],
+        edges: Collection[Edge],
+        *,
+        joins: bool = True,
     ) -> None:
         self._topology = topology
+        self._joins = frozenset(
+            operator.name for operator in topology.operators if joins and operator.join
+        )
         self._inputs = {
             name: [edge for edge in topology.inputs(name) if edge in edges] for name in operators
         }
@@ -61,7 +70,7 @@ class TreeBuilder:
         """
         counts: dict[int, int] = {}
         for name in self._order:
-            join = self._topology.operator(name).join
+            join = name in self._joins
             own = self._topology.tasks(name)
             for task in range(own.start, own.stop):
                 per_stream = [sum(counts[up] for up in fed) for fed in self.substreams[task]]
@@ -84,7 +93,7 @@ class TreeBuilder:
     def _ending_in(self, task: int, memory: dict[int, list[Tree]]) -> list[Tree]:
         if task not in memory:
             streams = self.substreams[task]
-            join = self._topology.operator(self._topology.place(task)[0]).join
+            join = self._topology.place(task)[0] in self._joins
             memory[task] = [
                 frozenset({task}).union(*parts)
                 for parts in _choices(streams, join, lambda up: self._ending_in(up, memory))
@@ -93,7 +102,7 @@ class TreeBuilder:
 
     def _may_meet_again(self) -> bool:
         feeds = [edge.upstream for edges in self._inputs.values() for edge in edges]
-        joins = any(self._topology.operator(name).join for name in self._order)
+        joins = any(name in self._joins for name in self._order)
         return joins and len(feeds) != len(set(feeds))
 
 

@@ -1,0 +1,119 @@
+"""How the structure-aware planner cuts a topology (paper 003, sections 4.1 and 4.3).
+
+* A query falls into **sub-topologies**, which only full edges connect: what other edges hold
+  together is a structured sub-topology; the operators that only full edges touch form the full
+  ones. This is the fewest sub-topologies with full edges between them, as the paper requires.
+* A structured sub-topology falls into **units**, so that a unit has about as many MC-trees as
+  its widest operator has input substreams. A unit's MC-trees are **segments**.
+
+Unit boundaries lie on the input edges of an operator whose trees would multiply: a join's merge
+edges (Fig. 3b), and every input edge of an independent operator that chooses among several
+substreams and whose own output is chosen from again, by a split or by several readers (Fig. 3a).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from harness.topology.model import Edge, Topology
+from harness.topology.partitioning import Partitioning
+from harness.topology.trees import Tree, TreeBuilder
+
+MOST_SEGMENTS_PER_TASK = 8
+"""A unit with more is cut into single operators: the paper's two rules do not catch every way in
+which trees multiply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubTopology:
+    """Operators of one query that are planned together."""
+
+    full: bool
+    """Whether only full edges connect its operators."""
+    operators: tuple[str, ...]
+    """In topological order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A part of a structured sub-topology with few MC-trees."""
+
+    operators: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    segments: tuple[Tree, ...]
+    """Its MC-trees, as task numbers."""
+
+
+def decompose(topology: Topology, sink: str) -> list[SubTopology]:
+    """The sub-topologies of the query that ends in ``sink``, upstream before downstream."""
+    members = topology.ancestors(sink)
+    edges = [edge for edge in topology.edges if edge.downstream in members]
+    tight = [edge for edge in edges if edge.partitioning is not Partitioning.FULL]
+    groups = _connected([name for name in topology.order if name in members], tight)
+    alone = {group[0] for group in groups if len(group) == 1}
+    loose = [edge for edge in edges if edge.upstream in alone and edge.downstream in alone]
+    found = [SubTopology(full=False, operators=group) for group in groups if len(group) > 1]
+    found += [
+        SubTopology(full=True, operators=group)
+        for group in _connected([name for name in topology.order if name in alone], loose)
+    ]
+    return sorted(found, key=lambda each: topology.order.index(each.operators[0]))
+
+
+def units(topology: Topology, sub: SubTopology, *, joins: bool = True) -> list[Unit]:
+    """The units of a structured sub-topology, upstream before downstream."""
+    inside = [
+        edge
+        for edge in topology.edges
+        if edge.upstream in sub.operators and edge.downstream in sub.operators
+    ]
+    kept = [edge for edge in inside if not _is_boundary(topology, edge, inside, joins=joins)]
+    found: list[Unit] = []
+    for group in _connected(sub.operators, kept):
+        found += _segmented(topology, group, kept, joins=joins)
+    return found
+
+
+def _is_boundary(topology: Topology, edge: Edge, inside: list[Edge], *, joins: bool) -> bool:
+    name = edge.downstream
+    if edge.partitioning is Partitioning.FULL:
+        return True
+    inputs = [each for each in inside if each.downstream == name]
+    merges = [each for each in inputs if each.partitioning is Partitioning.MERGE]
+    if joins and topology.operator(name).join and len(inputs) > 1:
+        return edge in merges
+    outputs = [each for each in inside if each.upstream == name]
+    chosen_again = len(outputs) > 1 or any(
+        each.partitioning is Partitioning.SPLIT for each in outputs
+    )
+    return chosen_again and (bool(merges) or len(inputs) > 1)
+
+
+def _segmented(
+    topology: Topology, group: tuple[str, ...], kept: Collection[Edge], *, joins: bool
+) -> list[Unit]:
+    edges = tuple(edge for edge in kept if edge.upstream in group and edge.downstream in group)
+    builder = TreeBuilder(topology, group, edges, joins=joins)
+    sinks = [name for name in group if all(edge.upstream != name for edge in edges)]
+    tasks = sum(topology.operator(name).parallelism for name in group)
+    if sum(builder.count(sink) for sink in sinks) > MOST_SEGMENTS_PER_TASK * tasks:
+        return [unit for name in group for unit in _segmented(topology, (name,), (), joins=joins)]
+    segments = dict.fromkeys(tree for sink in sinks for tree in builder.trees(sink))
+    return [Unit(operators=group, edges=edges, segments=tuple(segments))]
+
+
+def _connected(names: Iterable[str], edges: Collection[Edge]) -> list[tuple[str, ...]]:
+    """``names`` grouped by what ``edges`` connect, in the order of each group's first name."""
+    group = {name: [name] for name in names}
+    order = {name: position for position, name in enumerate(group)}
+    for edge in edges:
+        if edge.upstream not in group or edge.downstream not in group:
+            continue
+        one, other = group[edge.upstream], group[edge.downstream]
+        if one is not other:
+            one += other
+            group.update(dict.fromkeys(other, one))
+    found = {id(members): members for members in group.values()}
+    groups = [tuple(sorted(members, key=order.__getitem__)) for members in found.values()]
+    return sorted(groups, key=lambda members: order[members[0]])

@@ -1,0 +1,209 @@
+"""The two kinds of part that a structure-aware plan grows in, and the steps each proposes.
+
+A step is a set of tasks that are worth replicating together: a segment that completes an MC-tree
+of a structured sub-topology (003, Algorithm 1), or the next task of an operator that only full
+edges touch (Algorithm 2). Its local gain is what it adds to the objective if every task outside
+the part were alive.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.planning.decomposition import SubTopology, Unit, decompose, units
+from harness.topology.fidelity import Booleans, Evaluator
+from harness.topology.model import Edge, Topology
+from harness.topology.partitioning import routes
+
+GAIN = 1e-12
+"""Less than this is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Tasks to replicate together."""
+
+    tasks: Booleans
+    """Flags over all tasks; may include replicated ones."""
+    gain: float
+    """Of the objective, by whatever measure the proposer has."""
+    cost: int
+    """Of those not replicated yet."""
+
+    @property
+    def density(self) -> float:
+        """Gain per resource unit, what steps are ranked by."""
+        return self.gain / self.cost if self.cost else 0.0
+
+
+class Part(ABC):
+    """Operators whose replication is decided together, for one query."""
+
+    operators: tuple[str, ...]
+
+    @abstractmethod
+    def steps(self, plan: Booleans, budget: int) -> list[Step]:
+        """What could be added to ``plan`` within ``budget`` units, best density first."""
+
+
+class FullOperator(Part):
+    """One operator of a full sub-topology: its tasks, in the order of what each is worth."""
+
+    def __init__(self, evaluator: Evaluator, name: str) -> None:
+        self.operators = (name,)
+        own = evaluator.topology.tasks(name)
+        self._worth = evaluator.influence[own].round(12)
+        self._tasks = own.start + np.argsort(-self._worth, kind="stable")
+        self._cost = evaluator.topology.operator(name).cost
+        self._first = own.start
+
+    def steps(self, plan: Booleans, budget: int) -> list[Step]:
+        """The most valuable task that is not replicated yet."""
+        left = self._tasks[~plan[self._tasks]]
+        if not len(left) or self._cost > budget:
+            return []
+        tasks = np.zeros(len(plan), dtype=np.bool_)
+        tasks[left[0]] = True
+        return [Step(tasks, float(self._worth[left[0] - self._first]), self._cost)]
+
+
+class Structured(Part):
+    """A structured sub-topology: its segments, completed to MC-trees where they need others."""
+
+    def __init__(self, evaluator: Evaluator, sub: SubTopology) -> None:
+        topology = evaluator.topology
+        self.operators = sub.operators
+        self._topology = topology
+        self._values = evaluator.local(sub.operators)
+        self._units = units(topology, sub, joins=evaluator.joins)
+        self._segments = _as_flags(self._units, topology.task_count)
+        self._unit_of = np.repeat(
+            np.arange(len(self._units)), [len(unit.segments) for unit in self._units]
+        )
+        self._weights = self._unit_weights(evaluator)
+        self._needs = _needs(topology, sub, self._units, joins=evaluator.joins)
+
+    def _unit_weights(self, evaluator: Evaluator) -> NDArray[np.float64]:
+        """What each segment gives with its unit treated as an independent topology."""
+        found = [
+            evaluator.local(unit.operators)(self._segments[self._unit_of == number])
+            for number, unit in enumerate(self._units)
+        ]
+        return np.concatenate(found)
+
+    def steps(self, plan: Booleans, budget: int) -> list[Step]:
+        """Every segment that is not replicated yet, alone if that adds to the objective and
+        otherwise with the segments that it needs; none that exceeds the budget."""
+        new = self._segments & ~plan
+        costs = new @ self._topology.costs
+        open_ = np.flatnonzero((costs > 0) & (costs <= budget))
+        if not len(open_):
+            return []
+        candidates = self._segments[open_].copy()
+        values = self._values(np.vstack([plan, plan | candidates]))
+        useless = np.flatnonzero(values[1:] <= values[0] + GAIN)
+        if len(useless) and len(self._units) > 1:
+            for row in useless:
+                candidates[row] = self._completed(int(open_[row]), plan, budget)
+            values[1:][useless] = self._values(plan | candidates[useless])
+        gains = values[1:] - values[0]
+        costs = (candidates & ~plan) @ self._topology.costs
+        return _ranked(candidates, gains, costs, budget)
+
+    def _completed(self, segment: int, plan: Booleans, budget: int) -> Booleans:
+        """``segment`` with connected segments of other units, until nothing is missing or the
+        budget is exceeded: the paper's breadth-first search over units."""
+        chosen: Booleans = self._segments[segment].copy()
+        pending = [segment]
+        while pending and (chosen & ~plan) @ self._topology.costs <= budget:
+            for task in np.flatnonzero(self._segments[pending.pop(0)]):
+                for far in self._needs.get(int(task), ()):
+                    if chosen[far].any():
+                        continue
+                    best = self._best_through(far, plan | chosen)
+                    if best is not None:
+                        chosen |= self._segments[best]
+                        pending.append(best)
+        return chosen
+
+    def _best_through(self, tasks: Sequence[int], chosen: Booleans) -> int | None:
+        """The segment with one of ``tasks`` that gives most per unit it still costs."""
+        rows = np.flatnonzero(self._segments[:, tasks].any(axis=1))
+        if not len(rows):
+            return None
+        costs = (self._segments[rows] & ~chosen) @ self._topology.costs
+        worth = self._weights[rows] / np.maximum(costs, 1e-9)
+        return int(rows[worth.argmax()])
+
+
+def parts_of(evaluator: Evaluator, sink: str) -> list[Part]:
+    """The parts of the query that ends in ``sink``."""
+    parts: list[Part] = []
+    for sub in decompose(evaluator.topology, sink):
+        if sub.full:
+            parts += [FullOperator(evaluator, name) for name in sub.operators]
+        else:
+            parts.append(Structured(evaluator, sub))
+    return parts
+
+
+def _ranked(
+    tasks: Booleans, gains: NDArray[np.float64], costs: NDArray[np.int64], budget: int
+) -> list[Step]:
+    """Steps with a gain and within the budget, best density first, ties in the order given."""
+    useful = np.flatnonzero((gains > GAIN) & (costs > 0) & (costs <= budget))
+    density = (gains[useful] / costs[useful]).round(12)
+    order = useful[np.argsort(-density, kind="stable")]
+    return [Step(tasks[row], float(gains[row]), int(costs[row])) for row in order]
+
+
+def _as_flags(cut: Sequence[Unit], count: int) -> Booleans:
+    segments = [segment for unit in cut for segment in unit.segments]
+    flags = np.zeros((len(segments), count), dtype=np.bool_)
+    for row, segment in enumerate(segments):
+        flags[row, list(segment)] = True
+    return flags
+
+
+Needs = Mapping[int, Sequence[list[int]]]
+"""Per task on a unit boundary: lists of tasks beyond it, of each of which it needs one."""
+
+
+def _needs(topology: Topology, sub: SubTopology, cut: Sequence[Unit], *, joins: bool) -> Needs:
+    """Upstream, a join needs every boundary edge, and an independent operator without input in
+    its own unit any one of them; downstream, the last operator of a unit needs one reader."""
+    kept = {edge for unit in cut for edge in unit.edges}
+    needs: dict[int, list[list[int]]] = {}
+    for name in sub.operators:
+        inputs = [edge for edge in topology.inputs(name) if edge.upstream in sub.operators]
+        boundary = [edge for edge in inputs if edge not in kept]
+        if joins and topology.operator(name).join:
+            groups = [[edge] for edge in boundary]
+        else:
+            groups = [boundary] if len(boundary) == len(inputs) else []
+        for group in groups:
+            _add_needs(topology, needs, group, upward=True)
+        outputs = [edge for edge in topology.outputs(name) if edge.downstream in sub.operators]
+        if not any(edge in kept for edge in outputs):
+            _add_needs(topology, needs, outputs, upward=False)
+    return needs
+
+
+def _add_needs(
+    topology: Topology, needs: dict[int, list[list[int]]], edges: list[Edge], *, upward: bool
+) -> None:
+    far: dict[int, list[int]] = {}
+    for edge in edges:
+        up, down = topology.tasks(edge.upstream), topology.tasks(edge.downstream)
+        rows, columns = routes(edge.partitioning, up.stop - up.start, down.stop - down.start)
+        senders, receivers = (rows + up.start).tolist(), (columns + down.start).tolist()
+        for sender, receiver in zip(senders, receivers, strict=True):
+            near, beyond = (receiver, sender) if upward else (sender, receiver)
+            far.setdefault(near, []).append(beyond)
+    for near, tasks in far.items():
+        needs.setdefault(near, []).append(tasks)

@@ -1,0 +1,77 @@
+"""Sub-topologies and units, as the papers' figures draw them."""
+
+from __future__ import annotations
+
+from harness.planning.decomposition import SubTopology, decompose, units
+from harness.seeds import generator
+from harness.topology import named
+from harness.topology.generate import FULL, Specification, random_topology
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
+
+
+def cut(topology: Topology) -> list[tuple[tuple[str, ...], int]]:
+    (sub,) = decompose(topology, topology.queries[0].sink)
+    return [(unit.operators, len(unit.segments)) for unit in units(topology, sub)]
+
+
+def test_figure_3a_has_units_o1_and_o2_o3_with_four_trees_each() -> None:
+    assert cut(named.figure_3a()) == [(("O1",), 4), (("O2", "O3"), 4)]
+
+
+def test_figure_3b_has_units_o1_with_four_trees_and_o2_o3_with_two() -> None:
+    assert sorted(cut(named.figure_3b())) == [(("O1",), 4), (("O2", "O3"), 2)]
+
+
+def test_figure_4_has_two_structured_sub_topologies() -> None:
+    topology = named.figure_4()
+    subs = decompose(topology, "O6")
+    assert [(sub.full, set(sub.operators)) for sub in subs] == [
+        (False, {"O1", "O2", "O3"}),
+        (False, {"O4", "O5", "O6"}),
+    ]
+
+
+def test_a_chain_of_merges_is_one_unit() -> None:
+    assert [count for _, count in cut(named.recovery())] == [16]
+    assert [count for _, count in cut(named.q1())] == [20]
+
+
+def test_a_full_topology_is_one_sub_topology() -> None:
+    topology = random_topology(Specification(partitionings=FULL), generator(5, "full"))
+    (sub,) = decompose(topology, "O1")
+    assert sub.full
+    assert set(sub.operators) == {operator.name for operator in topology.operators}
+
+
+def test_only_full_edges_connect_sub_topologies() -> None:
+    for seed in range(20):
+        topology = random_topology(Specification(operators=(10, 20)), generator(seed, "cut"))
+        subs = decompose(topology, "O1")
+        where = {name: number for number, sub in enumerate(subs) for name in sub.operators}
+        assert set(where) == {operator.name for operator in topology.operators}
+        for edge in topology.edges:
+            if where[edge.upstream] != where[edge.downstream]:
+                assert edge.partitioning is Partitioning.FULL
+
+
+def test_a_query_is_cut_without_what_lies_downstream_of_it() -> None:
+    topology = named.figure_5a()
+    assert decompose(topology, "O2") == [SubTopology(full=False, operators=("O1", "O2"))]
+
+
+def test_a_unit_whose_trees_multiply_is_cut_into_operators() -> None:
+    names = [f"o{number}" for number in range(5)]
+    topology = Topology(
+        operators=(
+            Operator(name="a", parallelism=4, rate=(1,) * 4),
+            *(Operator(name=name, parallelism=4) for name in names),
+        ),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning.ONE_TO_ONE)
+            for position, down in enumerate(names)
+            for up in ["a", *names][max(0, position - 1) : position + 1]
+        ),
+    )
+    (sub,) = decompose(topology, "o4")
+    assert all(len(unit.segments) <= 8 * 24 for unit in units(topology, sub))

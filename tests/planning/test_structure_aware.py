@@ -1,0 +1,76 @@
+"""The structure-aware planner: whole trees only, near the optimum, better than greedy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.planning.dynamic_programming import DynamicProgramming
+from harness.planning.greedy import Greedy
+from harness.planning.structure_aware import StructureAware
+from harness.seeds import generator
+from harness.topology import named
+from harness.topology.fidelity import Evaluator
+from harness.topology.generate import FULL, GENERAL, STRUCTURED, Specification, random_topology
+from harness.topology.trees import mc_trees
+from tests.planning.contract import SMALL, PlannerContract
+
+
+class TestStructureAware(PlannerContract):
+    planner = StructureAware()
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0]))
+@SMALL
+def test_every_replicated_task_is_in_a_whole_tree(seed: int, ratio: float, joins: float) -> None:
+    spec = Specification(operators=(2, 5), parallelism=(1, 4), join_fraction=joins, zipf=0.3)
+    topology = random_topology(spec, generator(seed, "whole"))
+    plan = set(StructureAware().plan(topology, int(ratio * topology.total_cost)).tasks)
+    in_trees = [tree for tree in mc_trees(topology) if tree <= plan]
+    assert plan == set().union(*in_trees)
+
+
+@pytest.mark.parametrize("budget", [3, 6, 9, 12])
+def test_q1_is_planned_nearly_as_well_as_by_dynamic_programming(budget: int) -> None:
+    topology = named.q1()
+    best = DynamicProgramming().plan(topology, budget).value
+    assert best > 0
+    assert StructureAware().plan(topology, budget).value >= 0.95 * best
+
+
+def test_one_tree_is_found_as_soon_as_the_budget_allows_it() -> None:
+    topology = named.recovery()
+    assert StructureAware().plan(topology, 4).tasks == ()
+    assert StructureAware().plan(topology, 5).value == pytest.approx(1 / 16)
+
+
+def test_an_independent_operator_needs_one_of_its_inputs_only() -> None:
+    topology = named.figure_4()
+    plan = StructureAware().plan(topology, 4)
+    assert plan.value > 0
+    assert len(plan.tasks) == 4
+
+
+def test_a_query_with_high_priority_is_served_first() -> None:
+    topology = named.figure_5a((1, 1, 100))
+    plan = StructureAware().plan(topology, 3)
+    assert Evaluator(topology).by_query(plan.alive(topology))[0, 2] > 0
+    other = named.figure_5a((100, 1, 1))
+    assert [other.place(task)[0] for task in StructureAware().plan(other, 3).tasks] == ["O1"] * 3
+
+
+@pytest.mark.parametrize("kind", [FULL, GENERAL, STRUCTURED], ids=["full", "general", "structured"])
+@pytest.mark.parametrize("joins", [0.0, 0.5])
+def test_rarely_worse_than_greedy(kind: dict[object, float], joins: float) -> None:
+    spec = Specification(partitionings=kind, join_fraction=joins)  # type: ignore[arg-type]
+    worse, better = 0, 0
+    for seed in range(10):
+        topology = random_topology(spec, generator(seed, "contest"))
+        for ratio in (0.2, 0.5):
+            budget = int(ratio * topology.total_cost)
+            ours = StructureAware().plan(topology, budget).value
+            theirs = Greedy().plan(topology, budget).value
+            worse += ours < theirs - 1e-9
+            better += ours > theirs + 1e-9
+    assert better > 10 * worse
