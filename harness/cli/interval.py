@@ -1,0 +1,275 @@
+"""``faultline interval``: how often to checkpoint, and what it gains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.output import emit_json, json_option
+from harness.errors import UsageError
+from harness.text import format_duration, parse_duration_s
+
+if TYPE_CHECKING:
+    from harness.intervals.utilization import CheckpointedSystem
+
+_EPILOG = """\b
+Durations take a unit: us, ms, s, min, h or d.
+
+\b
+Examples:
+  ./faultline interval --cost 1.6s --mttf 20min --interval 30min
+  ./faultline interval --cost 1.6s --mttf 20min --restart 23s --depth 5 --delay 27ms
+  ./faultline interval --cost 5s --nodes 1000 --node-mttf 19d --interval 30min --json
+  ./faultline interval --cost 1min --failure-records lanl.csv.gz --system 20 --restart 5min
+"""
+_WRONG_BY = (0.25, 0.5, 2.0, 4.0)
+_COLUMNS, _LINES = 64, 8
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--cost", required=True, metavar="DURATION", help="What one checkpoint costs.")
+@click.option("--mttf", metavar="DURATION", help="Mean time to failure of the whole system.")
+@click.option("--nodes", type=int, metavar="N", help="Nodes; any one's failure restarts the job.")
+@click.option("--node-mttf", metavar="DURATION", help="Mean time to failure of one node.")
+@click.option(
+    "--failure-records",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Recorded failures (CSV of the LANL kind): gives the MTTF, and is replayed.",
+)
+@click.option("--system", "system_id", type=int, metavar="ID", help="Which system of the records.")
+@click.option(
+    "--restart", metavar="DURATION", help="From a failure until work goes on, detection included."
+)
+@click.option(
+    "--depth", type=int, default=1, show_default=True, help="Operators on the critical path."
+)
+@click.option("--delay", metavar="DURATION", help="A checkpoint token's way between operators.")
+@click.option(
+    "--interval",
+    metavar="DURATION",
+    help="The interval in use: the whole period, the checkpoint included.",
+)
+@json_option
+def command(
+    cost: str,
+    mttf: str | None,
+    nodes: int | None,
+    node_mttf: str | None,
+    failure_records: Path | None,
+    system_id: int | None,
+    restart: str | None,
+    depth: int,
+    delay: str | None,
+    interval: str | None,
+    as_json: bool,
+) -> None:
+    """How often to checkpoint, and what that gains.
+
+    Computes the interval T* that maximizes utilization, the share of time left for useful
+    work, from the checkpoint's cost and the failure rate alone (the utilization model of
+    Jayasekara et al., FGCS 2020); restart, depth and delay say how much utilization that is.
+    """
+    from harness.intervals.utilization import CheckpointedSystem
+
+    recorded = _recorded_gaps(failure_records, system_id)
+    mttf_s = _mttf_s(mttf, nodes, node_mttf, recorded)
+    if depth < 1:
+        raise UsageError(f"--depth: {depth} is below 1", remedy="count the operators, at least 1")
+    system = CheckpointedSystem(
+        cost_s=parse_duration_s(cost, name="--cost"),
+        failure_rate_per_s=1.0 / mttf_s,
+        restart_s=parse_duration_s(restart, name="--restart") if restart else 0.0,
+        depth=depth,
+        delay_s=parse_duration_s(delay, name="--delay") if delay else 0.0,
+    )
+    used_s = parse_duration_s(interval, name="--interval") if interval else None
+    if used_s is not None and used_s < system.cost_s:
+        raise UsageError(
+            f"--interval: a checkpoint of {cost} does not fit into {interval}",
+            remedy=f"give more than {cost}: it is the whole period, the checkpoint included",
+        )
+    document = describe(system, used_s)
+    if recorded is not None:
+        document["replayed"] = _replay(system, recorded, used_s)
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo("\n".join(_report(document) + _plot(system, used_s)))
+
+
+def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, Any]:
+    """Everything that is reported, in seconds and shares, as it goes into ``--json``.
+
+    ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``.
+    """
+    from harness.intervals.rivals import RIVALS
+
+    best = float(system.optimal_interval_s())
+    document: dict[str, Any] = {
+        "optimal_interval_s": best,
+        "utilization_at_optimum": float(system.utilization(best)),
+        "cost_s": float(system.cost_s),
+        "mttf_s": float(system.mttf_s),
+        "restart_s": float(system.restart_s),
+        "depth": int(system.depth),
+        "delay_s": float(system.delay_s),
+    }
+    if interval_s is not None:
+        document["interval_s"] = interval_s
+        document["utilization"] = float(system.utilization(interval_s))
+        document["gain"] = float(system.increase(best, over_s=interval_s))
+    document["sensitivity"] = [_believing(system, factor) for factor in _WRONG_BY]
+    document["other_models"] = {
+        name: {"interval_s": period, "utilization": float(system.utilization(period))}
+        for name, period in ((name, float(rival(system))) for name, rival in RIVALS.items())
+    }
+    return document
+
+
+def _believing(system: CheckpointedSystem, factor: float) -> dict[str, float]:
+    """What choosing the interval for ``factor`` times the true failure rate costs."""
+    from harness.intervals.utilization import CheckpointedSystem
+
+    believed = CheckpointedSystem(
+        cost_s=system.cost_s, failure_rate_per_s=factor * system.failure_rate_per_s
+    )
+    chosen = float(believed.optimal_interval_s())
+    lost = -float(system.increase(chosen, over_s=float(system.optimal_interval_s())))
+    return {
+        "believed_mttf_s": float(believed.mttf_s),
+        "interval_s": chosen,
+        "utilization": float(system.utilization(chosen)),
+        "lost": lost,
+    }
+
+
+def _recorded_gaps(path: Path | None, system_id: int | None) -> Any:
+    if path is None:
+        if system_id is not None:
+            raise UsageError(
+                "--system needs --failure-records", remedy="give the file, or leave it out"
+            )
+        return None
+    from datasets.lanl import load_failures, trace
+
+    records = load_failures(path)
+    if system_id is None:
+        raise UsageError(
+            f"{path} holds the systems {', '.join(map(str, records['system'].unique()))}",
+            remedy="choose one with --system",
+        )
+    return trace(records, system_id)
+
+
+def _mttf_s(mttf: str | None, nodes: int | None, node_mttf: str | None, recorded: Any) -> float:
+    """The mean time to failure from whichever way the user gave it; exactly one is allowed."""
+    ways = [mttf is not None, nodes is not None or node_mttf is not None, recorded is not None]
+    if sum(ways) != 1:
+        raise UsageError(
+            "the failure rate is not given" if not any(ways) else "the failure rate is given twice",
+            remedy="give one of --mttf, --nodes with --node-mttf, or --failure-records",
+        )
+    if recorded is not None:
+        return float(recorded.mean_s)
+    if mttf is not None:
+        return parse_duration_s(mttf, name="--mttf")
+    if nodes is None or node_mttf is None:
+        raise UsageError(
+            "--nodes and --node-mttf go together",
+            remedy="give both, or the whole system's --mttf",
+        )
+    if nodes < 1:
+        raise UsageError(f"--nodes: {nodes} is below 1", remedy="count the nodes, at least 1")
+    return parse_duration_s(node_mttf, name="--node-mttf") / nodes
+
+
+def _replay(system: CheckpointedSystem, recorded: Any, used_s: float | None) -> dict[str, Any]:
+    """Utilization when the recorded failures strike in their order, not exponentially."""
+    import numpy as np
+
+    from harness.intervals.simulator import simulate
+    from harness.seeds import DEFAULT_SEED, generator
+
+    intervals = [float(system.optimal_interval_s()), *([used_s] if used_s else [])]
+    frame = simulate(
+        system,
+        np.array(intervals),
+        failures=recorded,
+        generator=generator(DEFAULT_SEED, "interval", "replay"),
+        runs=2,
+        failures_per_run=len(recorded.recorded_gaps_s),
+    ).frame()
+    # Every run goes once through the whole record, so runs do not differ: no error bar.
+    names = ["utilization_at_optimum", "utilization"]
+    measured = dict(zip(names, map(float, frame["utilization"]), strict=False))
+    return {"failures": len(recorded.recorded_gaps_s) + 1, **measured}
+
+
+def _report(document: dict[str, Any]) -> list[str]:
+    best, top = document["optimal_interval_s"], document["utilization_at_optimum"]
+    lines = [
+        f"Checkpoint every {format_duration(best)} "
+        f"(the whole period, the {format_duration(document['cost_s'])} checkpoint included).",
+        "",
+        f"  mean time to failure       {format_duration(document['mttf_s'])}",
+        f"  utilization at that        {top:.2%}",
+    ]
+    if "interval_s" in document:
+        lines += [
+            f"  utilization at {format_duration(document['interval_s']):<11} "
+            f"{document['utilization']:.2%}",
+            f"  gain                       {document['gain']:+.2%}",
+        ]
+    lines += [*_report_replay(document), "", "If the failure rate were misjudged:"]
+    for factor, row in zip(_WRONG_BY, document["sensitivity"], strict=True):
+        lines.append(
+            f"  MTTF believed {format_duration(row['believed_mttf_s']):<9} (rate × {factor:<4g}) "
+            f"→ every {format_duration(row['interval_s']):<9} "
+            f"utilization {row['utilization']:.2%}, {row['lost']:.2%} lost"
+        )
+    return [*lines, ""]
+
+
+def _report_replay(document: dict[str, Any]) -> list[str]:
+    replayed = document.get("replayed")
+    if replayed is None:
+        return []
+    lines = [
+        f"  with the {replayed['failures']} recorded failures replayed (a simulation):",
+        f"    utilization at optimum   {replayed['utilization_at_optimum']:.2%}",
+    ]
+    if "utilization" in replayed:
+        lines.append(f"    utilization in use       {replayed['utilization']:.2%}")
+    return lines
+
+
+def _plot(system: CheckpointedSystem, used_s: float | None) -> list[str]:
+    """Utilization over the interval, logarithmic, with the optimum (and yours) marked below."""
+    import numpy as np
+
+    from harness.figures.terminal import area_chart
+
+    best, cost = float(system.optimal_interval_s()), float(system.cost_s)
+    low = max(cost, min(best, used_s or best) / 8.0)
+    high = max(best, used_s or best) * 8.0
+    grid = np.geomspace(low, high, _COLUMNS)
+    chart = area_chart(system.utilization(grid).tolist(), height=_LINES)
+    labels = {0: "100 %", _LINES // 2: " 50 %"}
+    lines = [f"{labels.get(i, ''):>6} │{line}" for i, line in enumerate(chart)]
+    marks = [" "] * _COLUMNS
+    for value, mark in ((used_s, "●"), (best, "▲")):
+        if value is not None:
+            marks[int(abs(np.log(grid / value)).argmin())] = mark
+    ends = f"{format_duration(low)}{format_duration(high):>{_COLUMNS - len(format_duration(low))}}"
+    return [
+        "Utilization by checkpoint interval (logarithmic):",
+        *lines,
+        f"{'0 %':>6} └{'─' * _COLUMNS}",
+        " " * 8 + "".join(marks).rstrip(),
+        " " * 8 + ends,
+        " " * 8 + f"▲ optimum {format_duration(best)}"
+        + (f"   ● in use {format_duration(used_s)}" if used_s else ""),
+    ]  # fmt: skip

@@ -1,0 +1,113 @@
+"""``faultline interval``: what it prints, its JSON, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.interval import command
+from harness.errors import UsageError
+
+TABLE_1_ROW_1 = [
+    "--cost", "1.6s", "--mttf", "20min", "--restart", "23.1s", "--depth", "5",
+    "--delay", "27.353ms",
+]  # fmt: skip
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def answer(*arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json"))
+
+
+def test_json_has_the_optimum_and_its_utilization() -> None:
+    document = answer(*TABLE_1_ROW_1)
+    assert document["optimal_interval_s"] / 60.0 == pytest.approx(1.0418, abs=5e-5)
+    assert document["utilization_at_optimum"] == pytest.approx(0.9311, abs=5e-5)
+    assert "utilization" not in document
+
+
+def test_json_has_the_utilization_of_the_interval_in_use() -> None:
+    document = answer(*TABLE_1_ROW_1, "--interval", "30min")
+    assert document["utilization"] == pytest.approx(0.4222, abs=1e-4)
+    assert document["gain"] == pytest.approx(1.2053, abs=1e-3)
+
+
+def test_nodes_add_up_to_the_systems_rate() -> None:
+    document = answer("--cost", "5s", "--nodes", "19", "--node-mttf", "19d")
+    assert document["mttf_s"] == pytest.approx(86400.0)
+
+
+def test_a_rate_misjudged_loses_more_the_further_it_is_off() -> None:
+    rows = answer(*TABLE_1_ROW_1)["sensitivity"]
+    assert [round(1200.0 / row["believed_mttf_s"], 6) for row in rows] == [0.25, 0.5, 2.0, 4.0]
+    lost = [row["lost"] for row in rows]
+    assert lost[0] > lost[1] > 0.0
+    assert lost[3] > lost[2] > 0.0
+
+
+def test_no_other_model_is_above_the_optimum() -> None:
+    document = answer(*TABLE_1_ROW_1)
+    best = document["utilization_at_optimum"]
+    others = [row["utilization"] for row in document["other_models"].values()]
+    assert len(others) == 4
+    assert max(others) <= best
+
+
+def test_the_report_says_what_the_json_says_and_draws_it() -> None:
+    text = run(*TABLE_1_ROW_1, "--interval", "30min")
+    assert "Checkpoint every 1.04 min" in text
+    assert "42.22%" in text
+    assert "93.11%" in text
+    assert "█" in text
+    assert "● in use 30 min" in text
+    assert max(map(len, text.splitlines())) <= 90
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cost", "1.6", "--mttf", "20min"], "--cost: '1.6' has no unit"),
+        (["--cost", "1.6s", "--mttf", "-20min"], "--mttf: '-20min' is not above zero"),
+        (["--cost", "0s", "--mttf", "20min"], "--cost: '0s' is not above zero"),
+        (["--cost", "1s", "--mttf", "20fortnights"], "--mttf: 'fortnights' is not a unit"),
+        (["--cost", "1s", "--mttf", "1h", "--restart", "5"], "--restart: '5' has no unit"),
+        (["--cost", "1h", "--mttf", "2h", "--interval", "30min"], "1h does not fit into 30min"),
+        (["--cost", "1s"], "failure rate is not given"),
+        (["--cost", "1s", "--nodes", "5"], "--nodes and --node-mttf go together"),
+        (["--cost", "1s", "--nodes", "0", "--node-mttf", "1d"], "--nodes: 0 is below 1"),
+        (["--cost", "1s", "--mttf", "1h", "--nodes", "5", "--node-mttf", "1d"], "given twice"),
+        (["--cost", "1s", "--mttf", "1h", "--depth", "0"], "--depth: 0 is below 1"),
+        (["--cost", "1s", "--mttf", "1h", "--system", "2"], "--system needs --failure-records"),
+        (["--cost", "1s", "--failure-records", "/absent.csv", "--system", "2"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_a_remedy(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        run(*arguments)
+    assert caught.value.exit_code == 2
+    assert caught.value.remedy
+
+
+def test_recorded_failures_give_the_rate_and_are_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "records.csv"
+    file.write_text(
+        "System,Prob Started,Prob Fixed\n"
+        + "".join(f"7,1/{day}/2005 0:00,1/{day}/2005 0:30\n" for day in range(1, 32))
+    )
+    document = answer(
+        "--cost", "1min", "--failure-records", str(file), "--system", "7", "--interval", "1h"
+    )
+    assert document["mttf_s"] == 86400.0
+    # A failure each midnight: 24 whole hours of work, each less its checkpoint's minute.
+    assert document["replayed"]["utilization"] == pytest.approx(59 / 60)
+    with pytest.raises(UsageError, match="holds the systems 7"):
+        run("--cost", "1min", "--failure-records", str(file))
