@@ -1,0 +1,174 @@
+"""The generator's own process: ``python -m harness.load.child``.
+
+Standard input: one JSON line with the client's configuration (a password among it) and the
+streams, then one with the start. Standard output: JSON lines. When standard input ends, the
+harness is gone, and so is this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import numpy as np
+from confluent_kafka import KafkaError, Message, Producer
+
+from harness.load.lag import LagHistogram
+from harness.load.plan import Stream
+from workloads.base import RecordSource
+
+SLICE_S = 0.004
+"""How long it sleeps between two looks at the schedule."""
+
+_MOST_AT_ONCE = 20_000
+_MOST_QUEUED = 400_000
+"""Records handed to the client but not acknowledged; beyond it the generator waits and lags."""
+_REPORT_S = 0.5
+_FLUSH_S = 30.0
+
+
+class _Sender:
+    """One stream: where it is in its schedule, and how to go on."""
+
+    def __init__(self, stream: Stream, producer: Producer, start_unix_s: float) -> None:
+        self.stream = stream
+        self._producer = producer
+        self._start_unix_s = start_unix_s
+        built = stream.records.build()
+        assert isinstance(built, RecordSource), stream.records
+        self._source = built
+        self.total = stream.rate.records
+        self.sent = 0
+        self.lag = LagHistogram()
+        self.delivery = LagHistogram()
+        self.lost: list[str] = []
+
+    def advance(self) -> int:
+        """Send what is due; returns how many records that were."""
+        due = self.stream.rate.due(time.time() - self._start_unix_s)
+        until = min(due, self.sent + _MOST_AT_ONCE)
+        if until <= self.sent or len(self._producer) > _MOST_QUEUED:
+            return 0
+        indices = np.arange(self.sent, until)
+        intended = self.stream.rate.intended_s(indices) + self._start_unix_s
+        for partition in range(self.stream.partitions):
+            self._send(partition, indices, intended)
+        self.lag.add(time.time() - intended)
+        count = until - self.sent
+        self.sent = until
+        return count
+
+    def _send(
+        self,
+        partition: int,
+        indices: np.ndarray[Any, np.dtype[np.int64]],
+        intended: np.ndarray[Any, np.dtype[np.float64]],
+    ) -> None:
+        mine = indices % self.stream.partitions == partition
+        if not mine.any():
+            return
+        first = int(indices[mine][0]) // self.stream.partitions
+        stamps = (intended[mine] * 1000).astype(np.int64).tolist()
+        payloads = self._source.payloads(partition, first, len(stamps))
+        # One call a record: the batch call of this client takes no timestamps.
+        produce, topic = self._producer.produce, self.stream.topic
+        for value, stamp in zip(payloads[:-1], stamps[:-1], strict=True):
+            produce(topic, value, partition=partition, timestamp=stamp)
+        produce(
+            topic,
+            payloads[-1],
+            partition=partition,
+            timestamp=stamps[-1],
+            on_delivery=self._delivered,
+        )
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        """One record of each slice tells how long delivery takes."""
+        if error is not None:
+            self.lost.append(str(error))
+        else:
+            self.delivery.add(np.array([time.time() - message.timestamp()[1] / 1000]))
+
+
+def generate(orders: TextIO, out: TextIO) -> None:
+    """Build the sources, say ready, wait for the start, send, and report."""
+    config = json.loads(orders.readline())
+    problems: list[str] = []
+    producer = Producer(_settings(config["client"], problems))
+    streams = [Stream.from_json(item) for item in config["streams"]]
+    for stream in streams:
+        producer.list_topics(stream.topic, timeout=20)  # its first record must not wait for this
+        stream.records.build().payloads(0, 0, 1000)
+    _say(out, event="ready")
+    start_unix_s = json.loads(orders.readline())["start_unix_s"]
+    threading.Thread(target=_end_with_parent, args=(orders,), daemon=True).start()
+    senders = [_Sender(stream, producer, start_unix_s) for stream in streams]
+    _send_all(senders, producer, out)
+    unacknowledged = producer.flush(_FLUSH_S)
+    lost = [error for sender in senders for error in sender.lost]
+    _say(
+        out,
+        event="done",
+        streams=[
+            {
+                "topic": sender.stream.topic,
+                "sent": sender.sent,
+                "lag": sender.lag.summary(),
+                "delivery": sender.delivery.summary(),
+            }
+            for sender in senders
+        ],
+        unacknowledged=unacknowledged,
+        errors=sorted({*lost, *problems}),
+    )
+
+
+def _send_all(senders: list[_Sender], producer: Producer, out: TextIO) -> None:
+    reported = 0.0
+    while any(sender.sent < sender.total for sender in senders):
+        moved = sum(sender.advance() for sender in senders)
+        producer.poll(0)
+        if time.monotonic() - reported >= _REPORT_S:
+            reported = time.monotonic()
+            _say(
+                out,
+                event="progress",
+                sent=sum(sender.sent for sender in senders),
+                queued=len(producer),
+                lag_s=max(sender.lag.quantile_s(0.99) for sender in senders),
+            )
+        if moved < _MOST_AT_ONCE:
+            time.sleep(SLICE_S)
+
+
+def _settings(client: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    return {
+        **client,
+        "enable.idempotence": True,
+        "linger.ms": 2,
+        "batch.size": 262_144,
+        "compression.type": "none",
+        "queue.buffering.max.messages": 2_000_000,
+        "queue.buffering.max.kbytes": 1_048_576,
+        "message.timeout.ms": int(_FLUSH_S * 1000),
+        "error_cb": lambda error: problems.append(str(error)),
+    }
+
+
+def _end_with_parent(orders: TextIO) -> None:
+    orders.read()
+    os._exit(1)
+
+
+def _say(out: TextIO, **event: Any) -> None:
+    out.write(json.dumps(event) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    generate(sys.stdin, sys.stdout)

@@ -1,0 +1,82 @@
+"""What the generator is told: streams of records, their rates, their start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import UsageError
+from harness.load.profile import Floats, RateProfile
+from workloads.base import Reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """The records of one topic. Record i goes to partition i mod ``partitions``."""
+
+    topic: str
+    partitions: int
+    rate: RateProfile
+    records: Reference
+    """Builds the `workloads.base.RecordSource` in the generator's process."""
+
+    def __post_init__(self) -> None:
+        if self.partitions < 1:
+            raise UsageError(
+                f"topic {self.topic} has {self.partitions} partitions", remedy="give it 1 or more"
+            )
+
+    def counts(self) -> list[int]:
+        """How many records each partition gets."""
+        total = self.rate.records
+        return [
+            (total - p + self.partitions - 1) // self.partitions for p in range(self.partitions)
+        ]
+
+    def intended_s(self, partition: int, offsets: NDArray[np.int64]) -> Floats:
+        """When the records at these offsets were meant to be sent, in seconds from the start.
+
+        Offset k of a partition is its k-th record: the producer is idempotent, so nothing is
+        sent twice or out of order.
+        """
+        return self.rate.intended_s(offsets * self.partitions + partition)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partitions": self.partitions,
+            "rate": self.rate.to_json(),
+            "records": self.records.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            topic=data["topic"],
+            partitions=data["partitions"],
+            rate=RateProfile.from_json(data["rate"]),
+            records=Reference.from_json(data["records"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """Every stream of a run; they share one start and one process."""
+
+    streams: Sequence[Stream]
+
+    def __post_init__(self) -> None:
+        if not self.streams:
+            raise UsageError("a load has no streams", remedy="give the workload a source")
+
+    @property
+    def records(self) -> int:
+        return sum(stream.rate.records for stream in self.streams)
+
+    @property
+    def duration_s(self) -> float:
+        return max(stream.rate.duration_s for stream in self.streams)

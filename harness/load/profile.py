@@ -1,0 +1,106 @@
+"""How many records per second are meant to be sent, and when each one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, isfinite
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RateProfile:
+    """A rate that is constant for a while, then another one: (seconds, records per second).
+
+    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0.
+    """
+
+    segments: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        if not self.segments:
+            raise UsageError("a load has no duration", remedy="give at least one step")
+        for number, (seconds, rate) in enumerate(self.segments, start=1):
+            if not (isfinite(seconds) and seconds > 0):
+                raise UsageError(
+                    f"step {number} of the load lasts {seconds} s", remedy="give it more than 0 s"
+                )
+            if not (isfinite(rate) and rate >= 0):
+                raise UsageError(
+                    f"step {number} of the load has a rate of {rate} records/s",
+                    remedy="give a rate of 0 or more",
+                )
+        if self.records < 1:
+            raise UsageError(
+                f"a load of {self._cumulative()[-1]:g} records sends nothing",
+                remedy="give a rate above 0 records/s, or a longer duration",
+            )
+
+    @classmethod
+    def constant(cls, rate_per_s: float, duration_s: float) -> Self:
+        """The same rate all the time. Raises `UsageError` for a rate of 0 or below."""
+        if not rate_per_s > 0:
+            raise UsageError(
+                f"a rate of {rate_per_s} records/s", remedy="give a rate above 0 records/s"
+            )
+        return cls(((duration_s, rate_per_s),))
+
+    @classmethod
+    def trace(cls, counts: Sequence[float], *, interval_s: float, speedup: float = 1) -> Self:
+        """Records counted per interval of a recording, replayed ``speedup`` times as fast."""
+        if speedup <= 0 or interval_s <= 0:
+            raise UsageError(
+                f"a trace with intervals of {interval_s} s replayed {speedup} times as fast",
+                remedy="give an interval and a factor above 0",
+            )
+        seconds = interval_s / speedup
+        return cls(tuple((seconds, count / seconds) for count in counts))
+
+    @property
+    def duration_s(self) -> float:
+        return float(sum(seconds for seconds, _ in self.segments))
+
+    @property
+    def records(self) -> int:
+        """How many records the whole load has."""
+        return ceil(float(self._cumulative()[-1]) - 1e-6)
+
+    def due(self, elapsed_s: float) -> int:
+        """How many records are meant to have been sent by then."""
+        if elapsed_s < 0:
+            return 0
+        reached = float(np.interp(elapsed_s, self._bounds(), self._cumulative()))
+        last = min(self.records, int(reached) + 1) - 1
+        # On a pause of the rate the next record has been reached but is not due before its end.
+        return last + bool(self.intended_s(np.array([last]))[0] <= elapsed_s)
+
+    def intended_s(self, indices: NDArray[np.int64]) -> Floats:
+        """When these records are meant to be sent, in seconds after the start; shape as given."""
+        cumulative, bounds = self._cumulative(), self._bounds()
+        # The first segment that reaches the index; one at rate 0 reaches none and is passed over.
+        segment = np.searchsorted(cumulative, indices, side="right") - 1
+        segment = np.minimum(segment, len(self.segments) - 1)
+        rates = np.array([rate for _, rate in self.segments])
+        rate = np.where(rates[segment] > 0, rates[segment], np.inf)
+        return np.asarray(bounds[segment] + (indices - cumulative[segment]) / rate)
+
+    def _bounds(self) -> Floats:
+        return np.concatenate([[0.0], np.cumsum([seconds for seconds, _ in self.segments])])
+
+    def _cumulative(self) -> Floats:
+        counts = [seconds * rate for seconds, rate in self.segments]
+        return np.concatenate([[0.0], np.cumsum(counts)])
+
+    def to_json(self) -> list[Any]:
+        return [list(segment) for segment in self.segments]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Sequence[float]]) -> Self:
+        return cls(tuple((seconds, rate) for seconds, rate in data))

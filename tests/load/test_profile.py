@@ -1,0 +1,107 @@
+"""Every record has one intended time; the counts add up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.load.lag import LagHistogram
+from harness.load.plan import LoadPlan, Stream
+from harness.load.profile import RateProfile
+from workloads.base import Reference
+
+TEXT = Reference(
+    target="workloads.text:TextLines", parameters={"paths": [], "partitions": 3, "seed": 1}
+)
+steps = st.tuples(st.floats(0.01, 50), st.one_of(st.just(0.0), st.floats(0.5, 500)))
+profiles = (
+    st.lists(steps, min_size=1, max_size=6)
+    .filter(lambda s: sum(d * r for d, r in s) >= 1)
+    .map(lambda s: RateProfile(tuple(s)))
+)
+
+
+@given(profiles)
+def test_intended_times_rise_within_the_duration(profile: RateProfile) -> None:
+    times = profile.intended_s(np.arange(profile.records))
+    assert times[0] >= 0
+    assert (np.diff(times) >= 0).all()
+    assert times[-1] <= profile.duration_s + 1e-6
+
+
+@given(profiles, st.floats(-1, 400))
+def test_what_is_due_was_meant_to_be_sent(profile: RateProfile, elapsed: float) -> None:
+    due = profile.due(elapsed)
+    assert 0 <= due <= profile.records
+    times = profile.intended_s(np.arange(profile.records))
+    assert (times[:due] <= elapsed + 1e-6).all()
+    assert (times[due:] > elapsed - 1e-6).all()
+    assert profile.due(profile.duration_s + 1) == profile.records
+
+
+@given(profiles)
+def test_a_profile_survives_storing(profile: RateProfile) -> None:
+    assert RateProfile.from_json(profile.to_json()) == profile
+
+
+@given(profiles, st.integers(1, 7))
+def test_offsets_give_back_the_records(profile: RateProfile, partitions: int) -> None:
+    stream = Stream(topic="t", partitions=partitions, rate=profile, records=TEXT)
+    counts = stream.counts()
+    assert sum(counts) == profile.records
+    by_offset = np.concatenate(
+        [stream.intended_s(p, np.arange(count)) for p, count in enumerate(counts)]
+    )
+    assert np.array_equal(np.sort(by_offset), profile.intended_s(np.arange(profile.records)))
+    assert Stream.from_json(stream.to_json()) == stream
+
+
+def test_a_constant_rate() -> None:
+    profile = RateProfile.constant(100, 2)
+    assert profile.records == 200
+    assert profile.intended_s(np.array([0, 1, 199])).tolist() == pytest.approx([0, 0.01, 1.99])
+
+
+def test_a_trace_is_replayed_faster() -> None:
+    profile = RateProfile.trace([600, 1200, 0, 60], interval_s=60, speedup=60)
+    assert profile.duration_s == pytest.approx(4)
+    assert profile.records == 1860
+    assert profile.due(0.999) == pytest.approx(600, abs=2)
+    assert profile.intended_s(np.array([1800])) == pytest.approx([3.0])
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan")])
+def test_a_rate_that_is_not_above_zero_is_refused(rate: float) -> None:
+    with pytest.raises(UsageError, match="rate"):
+        RateProfile.constant(rate, 10)
+
+
+@pytest.mark.parametrize("segments", [(), ((0, 5),), ((1, -1),), ((1, 0),)])
+def test_an_impossible_load_is_refused(segments: tuple[tuple[float, float], ...]) -> None:
+    with pytest.raises(UsageError):
+        RateProfile(segments)
+
+
+def test_no_partitions_and_no_streams_are_refused() -> None:
+    with pytest.raises(UsageError, match="0 partitions"):
+        Stream(topic="t", partitions=0, rate=RateProfile.constant(1, 1), records=TEXT)
+    with pytest.raises(UsageError, match="no streams"):
+        LoadPlan(streams=[])
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1))
+def test_the_lag_histogram_bounds_the_quantiles(lags: list[float]) -> None:
+    histogram = LagHistogram()
+    half = len(lags) // 2
+    histogram.add(np.array(lags[:half]))
+    histogram.add(np.array(lags[half:]))
+    assert histogram.records == len(lags)
+    assert histogram.largest_s == max(lags)
+    assert histogram.late_share == sum(lag > 0.1 for lag in lags) / len(lags)
+    for share in (0.5, 0.99, 1.0):
+        exact = float(np.quantile(lags, share, method="inverted_cdf"))
+        assert histogram.quantile_s(share) >= min(exact, histogram.largest_s) * (1 - 1e-9)
+        assert histogram.quantile_s(share) <= max(exact * 1.1221, 1.0001e-5)
