@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -108,8 +107,8 @@ def cluster_maker(backend: str) -> Callable[[ClusterSpec], Cluster]:
     assert backend == "local"
 
     def make(spec: ClusterSpec) -> Cluster:
-        module = importlib.import_module("harness.cluster.local")
-        cluster: Cluster = module.LocalCluster(spec)
-        return cluster
+        from harness.cluster.local import LocalCluster
+
+        return LocalCluster(spec)
 
     return make
