@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from datasets.blocks import BLOCK_RECORDS
+from datasets import accident, traffic
+from datasets.blocks import BLOCK_RECORDS, BlockSource
 from datasets.worldcup.archive import find, read_all
 from datasets.worldcup.format import DAY_ONE_S, DAY_S, RECORD
 from datasets.worldcup.generator import Day66
@@ -64,9 +65,18 @@ def test_summarizing(benchmark: BenchmarkFixture, log: Path) -> None:
     timed(benchmark, lambda: summarize(read_all(files)).records)
 
 
-def test_generating_day_66(benchmark: BenchmarkFixture) -> None:
-    source = Day66(seed=66, partitions=2)
-    source.payloads(0, 0, 1)  # draws the objects once
+GENERATORS: dict[str, Callable[[], BlockSource]] = {
+    "worldcup": lambda: Day66(seed=66, partitions=2),
+    "traffic locations": lambda: traffic.Locations(seed=66),
+    "traffic reports": lambda: traffic.Reports(seed=66),
+    "cars": lambda: accident.Cars(seed=66),
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_generating(benchmark: BenchmarkFixture, name: str) -> None:
+    source = GENERATORS[name]()
+    source.payloads(0, 0, 1)  # what is drawn once
     starts = iter(range(BLOCK_RECORDS, 10**9, 20 * BLOCK_RECORDS))
 
     def make() -> int:

@@ -22,8 +22,8 @@ BLOCK_RECORDS = 1 << 14
 class BlockSource(ABC):
     """A `RecordSource` whose records are all of one size and are made a block at a time."""
 
-    def __init__(self, *, seed: int, name: str) -> None:
-        self._seed, self._name = seed, name
+    def __init__(self, *, seed: int, name: str, block_records: int = BLOCK_RECORDS) -> None:
+        self._seed, self._name, self._size = seed, name, block_records
         self._cached = lru_cache(maxsize=64)(self._block)
 
     @abstractmethod
@@ -37,15 +37,15 @@ class BlockSource(ABC):
 
     def _block(self, partition: int, block: int) -> NDArray[Any]:
         random = generator(self._seed, self._name, partition, block)
-        indices = np.arange(block * BLOCK_RECORDS, (block + 1) * BLOCK_RECORDS)
+        indices = np.arange(block * self._size, (block + 1) * self._size)
         return self.draw(random, partition, indices)
 
     def records(self, partition: int, start_index: int, count: int) -> NDArray[Any]:
         """Records ``start_index`` to ``start_index + count`` of ``partition`` as an array."""
-        first, last = start_index // BLOCK_RECORDS, (start_index + count - 1) // BLOCK_RECORDS
+        first, last = start_index // self._size, (start_index + count - 1) // self._size
         blocks = [self._cached(partition, block) for block in range(first, max(first, last) + 1)]
         joined = blocks[0] if len(blocks) == 1 else _join(blocks)
-        offset = start_index - first * BLOCK_RECORDS
+        offset = start_index - first * self._size
         return joined[offset : offset + count]
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
