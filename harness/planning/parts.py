@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ class Step:
 
     tasks: Booleans
     """Flags over all tasks; may include replicated ones."""
+    operators: frozenset[str]
+    """Those that ``tasks`` belong to."""
     gain: float
     """Of the objective, by whatever measure the proposer has."""
     cost: int
@@ -69,7 +72,8 @@ class FullOperator(Part):
             return []
         tasks = np.zeros(len(plan), dtype=np.bool_)
         tasks[left[0]] = True
-        return [Step(tasks, float(self._worth[left[0] - self._first]), self._cost)]
+        worth = float(self._worth[left[0] - self._first])
+        return [Step(tasks, frozenset(self.operators), worth, self._cost)]
 
 
 class Structured(Part):
@@ -113,7 +117,7 @@ class Structured(Part):
             values[1:][useless] = self._values(plan | candidates[useless])
         gains = values[1:] - values[0]
         costs = (candidates & ~plan) @ self._topology.costs
-        return _ranked(candidates, gains, costs, budget)
+        return self._ranked(candidates, gains, costs, budget)
 
     def _completed(self, segment: int, plan: Booleans, budget: int) -> Booleans:
         """``segment`` with connected segments of other units, until nothing is missing or the
@@ -140,6 +144,31 @@ class Structured(Part):
         worth = self._weights[rows] / np.maximum(costs, 1e-9)
         return int(rows[worth.argmax()])
 
+    def _ranked(
+        self,
+        tasks: Booleans,
+        gains: NDArray[np.float64],
+        costs: NDArray[np.int64],
+        budget: int,
+    ) -> list[Step]:
+        """Steps with a gain and within the budget, best density first, ties in their order."""
+        useful = np.flatnonzero((gains > GAIN) & (costs > 0) & (costs <= budget))
+        density = (gains[useful] / costs[useful]).round(12)
+        order = useful[np.argsort(-density, kind="stable")]
+        kept = tasks[order]
+        touched = np.array(
+            [kept[:, self._topology.tasks(name)].any(axis=1) for name in self.operators]
+        ).T
+        return [
+            Step(
+                tasks[row],
+                frozenset(compress(self.operators, flags)),
+                float(gains[row]),
+                int(costs[row]),
+            )
+            for row, flags in zip(order, touched.tolist(), strict=True)
+        ]
+
 
 def parts_of(evaluator: Evaluator, sink: str) -> list[Part]:
     """The parts of the query that ends in ``sink``."""
@@ -150,16 +179,6 @@ def parts_of(evaluator: Evaluator, sink: str) -> list[Part]:
         else:
             parts.append(Structured(evaluator, sub))
     return parts
-
-
-def _ranked(
-    tasks: Booleans, gains: NDArray[np.float64], costs: NDArray[np.int64], budget: int
-) -> list[Step]:
-    """Steps with a gain and within the budget, best density first, ties in the order given."""
-    useful = np.flatnonzero((gains > GAIN) & (costs > 0) & (costs <= budget))
-    density = (gains[useful] / costs[useful]).round(12)
-    order = useful[np.argsort(-density, kind="stable")]
-    return [Step(tasks[row], float(gains[row]), int(costs[row])) for row in order]
 
 
 def _as_flags(cut: Sequence[Unit], count: int) -> Booleans:

@@ -19,17 +19,17 @@ Readings of the printed algorithms, whose pseudo-code has gaps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.planning.base import Planner
 from harness.planning.parts import GAIN, Part, Step, parts_of
 from harness.topology.fidelity import Booleans, Evaluator
-from harness.topology.model import Edge, Topology
+from harness.topology.model import Topology
 
-NEARLY = 0.95
+NEARLY = 0.9
 """A step at least this fraction as dense as the best one is taken in the same round."""
 
 
@@ -39,167 +39,177 @@ class StructureAware(Planner):
     name = "sa"
 
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, None]:
-        plan = np.zeros(evaluator.topology.task_count, dtype=np.bool_)
-        search = Search(evaluator)
-        while round_ := search.best_steps(plan, budget):
-            for step in round_:
-                plan = plan | step.tasks
-                budget -= step.cost
-        return plan, None
+        search = Search(evaluator, budget)
+        while steps := search.best_steps():
+            for step in steps:
+                search.take(step)
+        return search.plan, None
 
 
 class Search:
-    """Proposes how to extend a plan of one topology; remembers what did not change."""
+    """A plan that grows by steps; remembers what the last step did not change."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self._queries = _queries(evaluator)
-        self._memory: dict[Part, tuple[bytes, int, list[Step]]] = {}
+    def __init__(self, evaluator: Evaluator, budget: int) -> None:
         topology = evaluator.topology
-        self._tasks = {
-            part: np.concatenate([np.r_[topology.tasks(name)] for name in part.operators])
-            for query in self._queries
-            for part in query.parts
+        self.plan: Booleans = np.zeros(topology.task_count, dtype=np.bool_)
+        self.budget = budget
+        self._evaluator = evaluator
+        self._alive: set[str] = set()
+        """The operators that the plan has a task of."""
+        self._queries = _queries(evaluator)
+        self._steps_of: dict[Part, tuple[int, list[Step]]] = {}
+        """What a part proposed, and the budget then; forgotten when its plan changes."""
+        self._completed_of: dict[tuple[_Query, Part], Step] = {}
+        """A part's best step completed to a whole MC-tree, where alone it gains nothing."""
+
+    def take(self, step: Step) -> None:
+        """Replicate the tasks of ``step``."""
+        self.plan = self.plan | step.tasks
+        self.budget -= step.cost
+        awoken = not step.operators <= self._alive
+        self._alive |= step.operators
+        self._steps_of = {
+            part: known
+            for part, known in self._steps_of.items()
+            if step.operators.isdisjoint(part.operators)
+        }
+        self._completed_of = {
+            key: known
+            for key, known in self._completed_of.items()
+            if not awoken and step.operators.isdisjoint(known.operators)
         }
 
-    def best_steps(self, plan: Booleans, budget: int) -> list[Step]:
-        """The densest steps of different parts that fit ``budget`` together, densest first;
+    def best_steps(self) -> list[Step]:
+        """The densest steps of different parts that fit the budget together, densest first;
         empty if nothing that fits gains."""
-        steps = self._judged(plan, self._proposals(plan, budget), budget)
+        steps = self._judged(self._proposals())
         if not steps:
             return []
         ranked = sorted(steps, key=lambda step: -round(step.density, 12))
         taken: list[Step] = []
         touched: set[str] = set()
+        budget = self.budget
         for step in ranked:
             if step.density < NEARLY * ranked[0].density:
                 break
-            operators = self._operators(step.tasks & ~plan)
-            if step.cost <= budget and not operators & touched:
+            if step.cost <= budget and step.operators.isdisjoint(touched):
                 taken.append(step)
-                touched |= operators
+                touched |= step.operators
                 budget -= step.cost
         return taken
 
-    def _operators(self, tasks: Booleans) -> set[str]:
-        return {self._evaluator.topology.place(int(task))[0] for task in np.flatnonzero(tasks)}
-
-    def _proposals(self, plan: Booleans, budget: int) -> list[tuple[_Query, Part, Step]]:
+    def _proposals(self) -> list[tuple[_Query, Part]]:
+        """The parts that have a step within the budget; a part that queries share counts once,
+        except for queries that give nothing yet and may each complete it their way."""
         seen: set[Part] = set()
         found = []
         for query in self._queries:
             for part in query.parts:
-                steps = self._steps(part, plan, budget)
-                if steps and (part not in seen or not query.gives(plan)):
+                new = part not in seen or query.sink not in self._alive
+                if new and self._steps(part):
                     seen.add(part)
-                    found.append((query, part, steps[0]))
+                    found.append((query, part))
         return found
 
-    def _steps(self, part: Part, plan: Booleans, budget: int) -> list[Step]:
-        key = plan[self._tasks[part]].tobytes()
-        known = self._memory.get(part)
-        if known and known[0] == key:
-            fitting = [step for step in known[2] if step.cost <= budget]
-            if fitting or not known[2] or budget == known[1]:
+    def _steps(self, part: Part) -> list[Step]:
+        known = self._steps_of.get(part)
+        if known:
+            fitting = [step for step in known[1] if step.cost <= self.budget]
+            if fitting or not known[1] or self.budget == known[0]:
                 return fitting
-        steps = part.steps(plan, budget)
-        self._memory[part] = (key, budget, steps)
+        steps = part.steps(self.plan, self.budget)
+        self._steps_of[part] = self.budget, steps
         return steps
 
-    def _judged(
-        self, plan: Booleans, proposals: Sequence[tuple[_Query, Part, Step]], budget: int
-    ) -> list[Step]:
-        """The proposals with their gain for the whole topology; those that gain nothing alone
-        completed, those that still gain nothing left out."""
+    def _judged(self, proposals: Sequence[tuple[_Query, Part]]) -> list[Step]:
+        """The parts' best steps with their gain for the whole topology; those that gain nothing
+        alone completed, those that still gain nothing left out."""
         if not proposals:
             return []
-        rows = [step.tasks for _, _, step in proposals]
-        values = self._evaluator.values(np.vstack([plan, *(plan | row for row in rows)]))
-        gains = values[1:] - values[0]
-        for number in np.flatnonzero(gains <= GAIN).tolist():
-            rows[number] = self._completed(*proposals[number], plan, budget)
-        if (gains <= GAIN).any():
-            values[1:] = self._evaluator.values(plan | np.vstack(rows))
-            gains = values[1:] - values[0]
-        costs = [int((row & ~plan) @ self._evaluator.topology.costs) for row in rows]
+        steps = [self._completed_of.get(key) or self._steps(key[1])[0] for key in proposals]
+        gains = self._gains(steps)
+        useless = np.flatnonzero(gains <= GAIN).tolist()
+        if useless:
+            for number in useless:
+                steps[number] = self._completed(*proposals[number])
+                self._completed_of[proposals[number]] = steps[number]
+            gains[useless] = self._gains([steps[number] for number in useless])
         return [
-            Step(row, float(gain), cost)
-            for row, gain, cost in zip(rows, gains, costs, strict=True)
-            if gain > GAIN and cost <= budget
+            Step(step.tasks, step.operators, float(gain), step.cost)
+            for step, gain in zip(steps, gains, strict=True)
+            if gain > GAIN and step.cost <= self.budget
         ]
 
-    def _completed(
-        self, query: _Query, part: Part, step: Step, plan: Booleans, budget: int
-    ) -> Booleans:
-        """``step`` with steps of other parts of the query, until it is a whole MC-tree."""
-        chosen = step.tasks.copy()
-        pending = [(part, step.tasks)]
-        while pending:
-            part, tasks = pending.pop(0)
-            for readers in query.missing(part, tasks, plan | chosen):
-                best = self._best_through(query, readers, plan, budget)
-                if best is not None:
-                    chosen |= best[1].tasks
-                    pending.append((best[0], best[1].tasks))
-        return chosen
+    def _gains(self, steps: Sequence[Step]) -> NDArray[np.float64]:
+        plans = np.array([self.plan, *(step.tasks for step in steps)])
+        values = self._evaluator.values(self.plan | plans)
+        return np.asarray(values[1:] - values[0])
 
-    def _best_through(
-        self, query: _Query, operators: Iterable[str], plan: Booleans, budget: int
-    ) -> tuple[Part, Step] | None:
+    def _completed(self, query: _Query, part: Part) -> Step:
+        """The best step of ``part`` with steps of other parts of the query, until it is a whole
+        MC-tree."""
+        step = self._steps(part)[0]
+        tasks, operators = step.tasks, step.operators
+        pending = [(part, step)]
+        while pending:
+            for group in query.needed(*pending.pop(0)):
+                if self._alive.isdisjoint(group) and operators.isdisjoint(group):
+                    best = self._best_through(query, group)
+                    if best is not None:
+                        tasks = tasks | best[1].tasks
+                        operators |= best[1].operators
+                        pending.append(best)
+        cost = int((tasks & ~self.plan) @ self._evaluator.topology.costs)
+        return Step(tasks, operators, 0.0, cost)
+
+    def _best_through(self, query: _Query, operators: Sequence[str]) -> tuple[Part, Step] | None:
+        """The densest step of another part that includes one of ``operators``."""
         best: tuple[Part, Step] | None = None
         for name in operators:
-            own = self._evaluator.topology.tasks(name)
             part = query.part_of[name]
-            for step in self._steps(part, plan, budget):
-                if step.tasks[own].any():
-                    if best is None or step.density > best[1].density + GAIN:
-                        best = part, step
-                    break
+            steps = self._steps(part)
+            step = next((each for each in steps if name in each.operators), None)
+            if step and (best is None or step.density > best[1].density + GAIN):
+                best = part, step
         return best
 
 
-@dataclass(frozen=True, slots=True)
 class _Query:
     """One query's parts, and what connects them."""
 
-    topology: Topology
-    sink: str
-    members: frozenset[str]
-    joins: bool
-    parts: list[Part]
-    part_of: dict[str, Part]
+    def __init__(self, topology: Topology, sink: str, parts: list[Part], *, joins: bool) -> None:
+        self.parts = parts
+        self.part_of = {name: part for part in parts for name in part.operators}
+        self.sink = sink
+        self._groups = {
+            name: _needed(topology, sink, part, name, joins=joins)
+            for name, part in self.part_of.items()
+        }
 
-    def gives(self, plan: Booleans) -> bool:
-        """Whether the plan has a task of the sink; a plan that SA grew then has a whole tree."""
-        return bool(plan[self.topology.tasks(self.sink)].any())
-
-    def missing(self, part: Part, tasks: Booleans, chosen: Booleans) -> list[list[str]]:
-        """Groups of operators of other parts; of each group ``tasks`` needs one that is alive
-        and none is."""
-        groups: list[list[str]] = []
-        for name in part.operators:
-            if tasks[self.topology.tasks(name)].any():
-                groups += self._needed(part, name)
+    def needed(self, part: Part, step: Step) -> list[list[str]]:
+        """Groups of operators of other parts; of each group ``step`` needs one."""
         return [
             group
-            for group in groups
-            if not any(chosen[self.topology.tasks(name)].any() for name in group)
+            for name in part.operators
+            if name in step.operators
+            for group in self._groups[name]
         ]
 
-    def _needed(self, part: Part, name: str) -> list[list[str]]:
-        inputs = self.topology.inputs(name)
-        outer = [edge.upstream for edge in inputs if edge.upstream not in part.operators]
-        if self.joins and self.topology.operator(name).join:
-            groups = [[upstream] for upstream in outer]
-        else:
-            groups = [outer] if outer and len(outer) == len(inputs) else []
-        outputs = [edge for edge in self.topology.outputs(name) if edge.downstream in self.members]
-        if name != self.sink and not self._stays_inside(part, outputs):
-            groups.append([edge.downstream for edge in outputs])
-        return groups
 
-    def _stays_inside(self, part: Part, outputs: Sequence[Edge]) -> bool:
-        return any(edge.downstream in part.operators for edge in outputs)
+def _needed(
+    topology: Topology, sink: str, part: Part, name: str, *, joins: bool
+) -> list[list[str]]:
+    inputs = topology.upstream(name)
+    outer = [upstream for upstream in inputs if upstream not in part.operators]
+    if joins and topology.operator(name).join:
+        groups = [[upstream] for upstream in outer]
+    else:
+        groups = [outer] if outer and len(outer) == len(inputs) else []
+    members = topology.ancestors(sink)
+    readers = [reader for reader in topology.downstream(name) if reader in members]
+    if name != sink and not any(reader in part.operators for reader in readers):
+        groups.append(readers)
+    return groups
 
 
 def _queries(evaluator: Evaluator) -> list[_Query]:
@@ -208,14 +218,5 @@ def _queries(evaluator: Evaluator) -> list[_Query]:
     queries = []
     for sink in dict.fromkeys(query.sink for query in topology.queries if query.priority > 0):
         parts = [shared.setdefault(part.operators, part) for part in parts_of(evaluator, sink)]
-        queries.append(
-            _Query(
-                topology=topology,
-                sink=sink,
-                members=topology.ancestors(sink),
-                joins=evaluator.joins,
-                parts=parts,
-                part_of={name: part for part in parts for name in part.operators},
-            )
-        )
+        queries.append(_Query(topology, sink, parts, joins=evaluator.joins))
     return queries

@@ -189,12 +189,17 @@ def _step(topology: Topology, name: str, *, joins: bool) -> Callable[[Floats], N
                 fractions[own] *= surviving(fractions[upstream])
 
         return multiply
-    weights = input_weights(topology, name)
+    weighted = [
+        (weight[0] if np.ptp(weight) == 0 else weight[:, None], upstream, surviving)
+        for weight, (upstream, surviving) in zip(
+            input_weights(topology, name), streams, strict=True
+        )
+    ]
 
     def add(fractions: Floats) -> None:
-        total = np.zeros_like(fractions[own])
-        for weight, (upstream, surviving) in zip(weights, streams, strict=True):
-            total += weight[:, None] * surviving(fractions[upstream])
+        total: Floats | float = 0.0
+        for weight, upstream, surviving in weighted:
+            total = total + weight * surviving(fractions[upstream])
         fractions[own] *= total
 
     return add

@@ -39,7 +39,7 @@ class Operator:
     selectivity: float = 1.0
     """Output tuples per input tuple; for a source, per tuple of `rate`."""
     weights: tuple[float, ...] | None = None
-    """The share of a full or split stream that each task receives; equal if None."""
+    """The share of a full or split stream that each task receives, above 0; equal if None."""
     rate: tuple[float, ...] | None = None
     """Tuples per second that each task of a source takes in; None unless it is a source."""
     cost: int = 1
@@ -66,10 +66,9 @@ class Operator:
                 f"give one {what} for each task",
             )
         for task, value in enumerate(values):
-            if not (isfinite(value) and value >= 0):
-                self._refuse(
-                    f"has {what} {value} at task {task}", f"give a {what} that is 0 or above"
-                )
+            if not (isfinite(value) and (value > 0 or (value == 0 and what == "rate"))):
+                least = "0 or above" if what == "rate" else "above 0"
+                self._refuse(f"has {what} {value} at task {task}", f"give a {what} that is {least}")
         if sum(values) <= 0:
             self._refuse(f"has no {what} above 0", f"give at least one task a {what} above 0")
 
@@ -260,10 +259,7 @@ class Topology:
         rows, columns = routes(edge.partitioning, upstream.parallelism, downstream.parallelism)
         weights = np.asarray(downstream.weights or np.ones(downstream.parallelism), dtype=float)
         sent = np.bincount(rows, weights=weights[columns], minlength=upstream.parallelism)
-        share = weights[columns] / np.where(sent > 0, sent, 1.0)[rows]
-        # A block whose tasks all weigh nothing still gets its stream: it is cut evenly.
-        evenly = 1.0 / np.bincount(rows, minlength=upstream.parallelism)[rows]
-        share = np.where(sent[rows] > 0, share, evenly)
+        share = weights[columns] / sent[rows]
         return csr_array(
             (share, (rows, columns)), shape=(upstream.parallelism, downstream.parallelism)
         )

@@ -79,16 +79,17 @@ class TreeBuilder:
         return sum(counts[task] for task in range(own.start, own.stop))
 
     def trees(self, sink: str) -> list[Tree]:
-        """All MC-trees that end in ``sink``, each once, sink tasks in order."""
+        """All MC-trees that end in ``sink``, each once, sink tasks in order.
+
+        Where branches meet again upstream of a join, a task may be in a tree with one substream
+        for each branch.
+        """
         own = self._topology.tasks(sink)
         memory: dict[int, list[Tree]] = {}
         found: dict[Tree, None] = {}
         for task in range(own.start, own.stop):
             found.update(dict.fromkeys(self._ending_in(task, memory)))
-        trees = list(found)
-        if self._may_meet_again():
-            trees = [tree for tree in trees if not any(other < tree for other in trees)]
-        return trees
+        return list(found)
 
     def _ending_in(self, task: int, memory: dict[int, list[Tree]]) -> list[Tree]:
         if task not in memory:
@@ -100,7 +101,8 @@ class TreeBuilder:
             ]
         return memory[task]
 
-    def _may_meet_again(self) -> bool:
+    def may_meet_again(self) -> bool:
+        """Whether two branches of one tree can share a task, so that `count` is a bound only."""
         feeds = [edge.upstream for edges in self._inputs.values() for edge in edges]
         joins = any(name in self._joins for name in self._order)
         return joins and len(feeds) != len(set(feeds))
@@ -146,7 +148,7 @@ def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
     builders = {sink: _query_part(topology, sink) for sink in sorted(sinks)}
     total = 0
     for sink, builder in builders.items():
-        exact = not builder._may_meet_again()
+        exact = not builder.may_meet_again()
         total += builder.count(sink) if exact else len(mc_trees(topology, sink, limit=limit))
     return total
 

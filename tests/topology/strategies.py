@@ -55,7 +55,7 @@ def topologies(
                 join=bool(len(upstream) > 1 and joins and draw(st.booleans())),
                 selectivity=draw(st.sampled_from([0.5, 1.0, 2.0])),
                 rate=None if upstream else tuple(map(float, rates)),
-                weights=tuple(map(float, rates)) if upstream else None,
+                weights=tuple(rate + 1.0 for rate in rates) if upstream else None,
                 cost=draw(st.integers(1, max_cost)),
             )
         )

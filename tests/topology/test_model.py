@@ -69,8 +69,8 @@ def test_substreams_carry_the_rate_from_task_to_task() -> None:
     assert topology.input_rates("b").tolist() == [20, 10, 10]
 
 
-def test_a_split_block_without_weight_is_cut_evenly() -> None:
-    topology = chain(2, 4, "split", weights=(0.0, 0.0, 3.0, 1.0))
+def test_a_split_block_is_cut_by_weight() -> None:
+    topology = chain(2, 4, "split", weights=(1.0, 1.0, 3.0, 1.0))
     assert topology.input_rates("b").tolist() == [0.5, 0.5, 0.75, 0.25]
 
 
@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "rates": (lambda: Operator(name="a", parallelism=2, rate=(1,)), "1 rates for 2 tasks"),
     "no rate": (lambda: Operator(name="a", parallelism=1, rate=(0,)), "no rate above 0"),
     "nan": (lambda: Operator(name="a", parallelism=1, rate=(float("nan"),)), "rate nan"),
-    "weights": (lambda: Operator(name="a", parallelism=1, weights=(-1,)), "weight -1"),
+    "weights": (lambda: Operator(name="a", parallelism=1, weights=(0,)), "weight 0"),
     "parallelism": (lambda: Operator(name="a", parallelism=0), "parallelism 0"),
     "selectivity": (lambda: Operator(name="a", parallelism=1, selectivity=0), "selectivity 0"),
     "cost": (lambda: Operator(name="a", parallelism=1, cost=-1), "cost -1"),
