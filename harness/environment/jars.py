@@ -1,0 +1,295 @@
+"""The jars of the Kafka broker and of Spark's Kafka connector, pinned by SHA-256.
+
+`jars.lock.json` names every file: group, artifact, version, SHA-256 and size in bytes, in two
+sets that must not be mixed (the broker's Scala and Jackson are not Spark's). Of the connector's
+dependencies it has those that PySpark does not carry itself. A set lies in the user's cache in
+a directory named after its pins; a file gets its name there only when its SHA-256 was right.
+
+``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256 as sha256_of
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from harness.environment.cache import Report, cache_directory, locked, sha256, to_stderr
+from harness.environment.ivy import pyspark_jars, run_ivy, settings
+from harness.environment.java import find_java
+from harness.errors import EnvironmentFailure
+
+LOCK = Path(__file__).parent / "jars.lock.json"
+BROKER, CONNECTOR = "broker", "connector"
+_PATTERN = "[organisation].[artifact]-[revision].[ext]"
+_MB = 1e6
+_TELLING = re.compile(r"\(java\.[\w.]+|Unknown host|timed out|SHA-256")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jar:
+    """One pinned file."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+    size: int
+    """Bytes."""
+
+    @property
+    def name(self) -> str:
+        """Its file name; with the group, as two groups may have an artifact of one name."""
+        return f"{self.group}.{self.artifact}-{self.version}.jar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jars:
+    """Where the checked files are."""
+
+    broker: Path
+    """A directory whose ``*.jar`` are the broker's whole class path."""
+    connector: tuple[Path, ...]
+    """The files for ``spark.jars``."""
+
+
+def ensure_jars(report: Report = to_stderr, *, fetch: bool = True) -> Jars:
+    """All pinned jars, each checked by SHA-256 just now; what is missing is fetched first.
+
+    A file that is not what was pinned is fetched again, and ``report`` says so. What has come
+    stays, also when fetching is interrupted. Raises `EnvironmentFailure` that names what is
+    missing when it cannot be had, or at once if ``fetch`` is false.
+    """
+    wanted = list(places(locked_jars()))
+    if wrong := _wrong(wanted):
+        if not fetch:
+            raise _missing(wrong, "")
+        with locked("jars", report=report):
+            # Another process may have brought them while this one waited.
+            if wrong := _wrong(wanted):
+                _fetch(wrong, report)
+    connector = [path for path, _ in wanted if path.parent.name.startswith(CONNECTOR)]
+    broker = next(path.parent for path, _ in wanted if path.parent.name.startswith(BROKER))
+    return Jars(broker=broker, connector=tuple(connector))
+
+
+def locked_jars(lock: Path = LOCK) -> dict[str, list[Jar]]:
+    """The pinned files of each set."""
+    document = json.loads(lock.read_text())
+    return {name: [Jar(**entry) for entry in jars] for name, jars in document["sets"].items()}
+
+
+def places(sets: dict[str, list[Jar]]) -> Iterator[tuple[Path, Jar]]:
+    """Where each file belongs. The directory's name changes with its pins, so that no jar of
+    an older set can ever stand on a newer one's class path."""
+    for name, jars in sets.items():
+        pins = sha256_of("".join(jar.sha256 for jar in jars).encode()).hexdigest()
+        directory = cache_directory() / "jars" / f"{name}-{pins[:12]}"
+        for jar in jars:
+            yield directory / jar.name, jar
+
+
+Placed = tuple[Path, Jar]
+
+
+def _wrong(wanted: Sequence[Placed]) -> list[Placed]:
+    """The files that are absent or not what was pinned."""
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        good = list(pool.map(_is_right, wanted))
+    return [placed for placed, right in zip(wanted, good, strict=True) if not right]
+
+
+def _is_right(placed: Placed) -> bool:
+    path, jar = placed
+    try:
+        return path.stat().st_size == jar.size and sha256(path) == jar.sha256
+    except FileNotFoundError:
+        return False
+
+
+def _fetch(wrong: Sequence[Placed], report: Report) -> None:
+    for path, _ in wrong:
+        if path.exists():
+            report(f"{path} is not what was pinned; fetching it again")
+            path.unlink()
+    total = sum(jar.size for _, jar in wrong)
+    report(f"fetching {len(wrong)} jars ({total / _MB:.0f} MB) from Maven Central, once")
+    root = cache_directory() / "jars"
+    arriving = root / "arriving"
+    arriving.mkdir(parents=True, exist_ok=True)
+    _drop_notes(arriving)
+    # An earlier fetch may have been killed between arrival and rename.
+    missing = _take(arriving, wrong, report)
+    said = ""
+    if missing:
+        said = _resolve(arriving, missing, report)
+        missing = _take(arriving, missing, report)
+    if missing:
+        raise _missing(missing, said)
+    shutil.rmtree(arriving)
+
+
+def _drop_notes(arriving: Path) -> None:
+    """Removes what an earlier Ivy wrote beside the jars: it may say that a file is absent."""
+    for entry in arriving.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.suffix != ".jar":
+            entry.unlink()
+
+
+def _take(arriving: Path, wanted: Sequence[Placed], report: Report) -> list[Placed]:
+    """Moves what has arrived and is right to its place; the rest, still missing, is returned."""
+    missing = []
+    for path, jar in wanted:
+        came = arriving / jar.name
+        if _is_right((came, jar)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            came.rename(path)
+            continue
+        if came.exists():
+            report(f"{jar.name} arrived with another SHA-256 than the pinned one; dropped")
+            came.unlink()
+        missing.append((path, jar))
+    return missing
+
+
+def _resolve(arriving: Path, missing: Sequence[Placed], report: Report) -> str:
+    """Has Ivy bring the files into ``arriving``; returns what it said."""
+    names = {jar.name: jar.size for _, jar in missing}
+    told = 0
+
+    def watch() -> int:
+        nonlocal told
+        here = [names[name] for name in os.listdir(arriving) if name in names]
+        if len(here) != told:
+            told = len(here)
+            mb, all_mb = sum(here) / _MB, sum(names.values()) / _MB
+            report(f"jars: {told} of {len(names)}, {mb:.1f} of {all_mb:.1f} MB")
+        return told
+
+    with tempfile.TemporaryDirectory(prefix="ivy.", dir=arriving.parent) as directory:
+        scratch = Path(directory)
+        (scratch / "settings.xml").write_text(
+            settings(cache=arriving, pattern=_PATTERN, poms=False)
+        )
+        (scratch / "ivy.xml").write_text(_module(jar for _, jar in missing))
+        arguments = ["-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml")]
+        _, said = run_ivy(find_java(report), scratch, arguments, watch=watch)
+        watch()
+    return said
+
+
+def _module(jars: Iterable[Jar]) -> str:
+    """An Ivy module that depends on exactly ``jars``: nothing is resolved, only brought."""
+    # A configuration for each: one Ivy module cannot depend on two versions in the same one.
+    listed = list(jars)
+    configurations = "".join(f'<conf name="c{number}"/>' for number in range(len(listed)))
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
+        f'rev={quoteattr(jar.version)} conf="c{number}->default" transitive="false"/>\n'
+        for number, jar in enumerate(listed)
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="faultline" module="jars"/>\n'
+        f"<configurations>{configurations}</configurations>\n"
+        f"<dependencies>\n{dependencies}</dependencies></ivy-module>\n"
+    )
+
+
+def _missing(missing: Sequence[Placed], said: str) -> EnvironmentFailure:
+    names = ", ".join(jar.name for _, jar in missing[:3])
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    clues = [line.strip() for line in said.splitlines() if _TELLING.search(line)]
+    clue = "".join(f"\n    {line}" for line in clues[:3])
+    return EnvironmentFailure(
+        f"{len(missing)} of the pinned jars are not in {cache_directory() / 'jars'}: {names}{more}"
+        + clue,
+        remedy="see to it that Maven Central can be reached (HTTPS_PROXY and SSL_CERT_FILE are "
+        "honoured), then start again: what has come is kept, only the rest is fetched",
+    )
+
+
+def relock(lock: Path, report: Report = to_stderr) -> None:
+    """Resolves the lock's roots with all they need, and writes the files found into it.
+
+    Files that PySpark carries itself, in whatever version, are left out of the connector's set.
+    """
+    document = json.loads(lock.read_text())
+    with tempfile.TemporaryDirectory(prefix="faultline-relock-") as directory:
+        scratch = Path(directory)
+        (scratch / "settings.xml").write_text(
+            settings(cache=scratch / "ivy", pattern=_PATTERN, poms=True)
+        )
+        (scratch / "ivy.xml").write_text(_roots(document))
+        out = scratch / "out" / "[conf]" / "[organisation]" / "[artifact]" / "[revision]" / "x.jar"
+        arguments = ["-settings", str(scratch / "settings.xml"), "-ivy", str(scratch / "ivy.xml")]
+        arguments += ["-confs", *document["sets"], "-retrieve", str(out), "-types", "jar", "bundle"]
+        files = scratch / "ivy"
+        code, said = run_ivy(
+            find_java(report), scratch, arguments, watch=lambda: len([*files.glob("*.jar")])
+        )
+        if code != 0:
+            raise EnvironmentFailure(
+                f"Ivy could not resolve the roots of {lock}:\n{said[-2000:]}",
+                remedy="correct the roots or the overrides in that file",
+            )
+        for name in document["sets"]:
+            document["sets"][name] = _found(scratch / "out" / name, without_spark=name == CONNECTOR)
+    lock.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _found(directory: Path, *, without_spark: bool) -> list[dict[str, Any]]:
+    own = [path.name for path in pyspark_jars().glob("*.jar")] if without_spark else []
+    found = []
+    for path in sorted(directory.glob("*/*/*/x.jar")):
+        group, artifact, version = path.parts[-4:-1]
+        if any(_is_version_of(name, artifact) for name in own):
+            continue
+        pins = {"sha256": sha256(path), "size": path.stat().st_size}
+        found.append({"group": group, "artifact": artifact, "version": version, **pins})
+    return found
+
+
+def _is_version_of(name: str, artifact: str) -> bool:
+    return name.startswith(f"{artifact}-") and name[len(artifact) + 1 : len(artifact) + 2].isdigit()
+
+
+def _roots(document: dict[str, Any]) -> str:
+    configurations = "".join(f"<conf name={quoteattr(name)}/>" for name in document["sets"])
+    dependencies = [
+        f"<dependency org={quoteattr(root['group'])} name={quoteattr(root['artifact'])} "
+        f"rev={quoteattr(root['version'])} conf={quoteattr(root['set'] + '->default')}/>"
+        for root in document["roots"]
+    ]
+    dependencies += [
+        f"<override org={quoteattr(each['group'])} module={quoteattr(each['artifact'])} "
+        f"rev={quoteattr(each['version'])}/>"
+        for each in document["overrides"]
+    ]
+    listed = "\n".join(dependencies)
+    return (
+        '<ivy-module version="2.0"><info organisation="faultline" module="jars"/>\n'
+        f"<configurations>{configurations}</configurations>\n"
+        f"<dependencies>\n{listed}\n</dependencies></ivy-module>\n"
+    )
+
+
+if __name__ == "__main__":
+    import sys
+
+    with suppress(IndexError):
+        if sys.argv[1] == "--relock":
+            relock(LOCK)
+            sys.exit(0)
+    sys.exit("usage: python -m harness.environment.jars --relock")

