@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
+    "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
     "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
 }
