@@ -1,0 +1,248 @@
+"""Every figure of the utilization paper: it runs, draws, and its claims can fail."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.intervals import (
+    adaptive,
+    dag_delay,
+    dag_depth,
+    dag_simulated,
+    deep_topologies,
+    flink,
+    lanl_systems,
+    node_count,
+    non_exponential,
+    optimal_intervals,
+    real_systems,
+    rival_gain,
+    rival_utilization,
+    single_process,
+    single_process_simulated,
+)
+from harness.experiment import Claim, ClaimKind, Context, Experiment, Profile, experiment_seed
+from harness.figures.style import new_figure, styled
+from harness.results import Results
+from harness.seeds import DEFAULT_SEED
+
+FIGURES: dict[str, Experiment] = {
+    module.EXPERIMENT.id: module.EXPERIMENT
+    for module in (
+        adaptive, dag_delay, dag_depth, dag_simulated, deep_topologies, flink, lanl_systems,
+        node_count, non_exponential, optimal_intervals, real_systems, rival_gain,
+        rival_utilization, single_process, single_process_simulated,
+    )
+}  # fmt: skip
+
+NOT_HELD = {
+    ("intervals/flink", 2),  # Table 1's last theory column, from the printed c
+    ("intervals/lanl-systems", 1),  # repairs waited for: the closed form assumes constant ones
+}
+"""What is known not to hold, by experiment and place of the claim."""
+
+
+class SmokeContext:
+    """What these experiments use of a `Context`."""
+
+    profile = Profile.SMOKE
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._id = experiment.id
+
+    def seed(self, *names: str | int) -> int:
+        return experiment_seed(DEFAULT_SEED, self._id, 0, *names)
+
+    def progress(self, stage: str, **_: object) -> None:
+        assert stage
+
+
+@functools.cache
+def smoke_table(name: str) -> pd.DataFrame:
+    """The experiment's table after its smoke grid was run once."""
+    experiment = FIGURES[name]
+    rows, directories = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, point in enumerate(experiment.grid[Profile.SMOKE]):
+            outcome = experiment.run(point, cast(Context, SmokeContext(experiment)))
+            assert outcome.invalid is None
+            run = f"run-{number}"
+            directories[run] = Path(folder) / run
+            directories[run].mkdir()
+            for series, frame in outcome.series.items():
+                frame.to_parquet(directories[run] / f"{series}.parquet")
+            rows.append({**point, **outcome.values, "repeat": 0, "run": run})
+        return experiment.table(Results(pd.DataFrame(rows), directories))
+
+
+def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Claim]:
+    shown = smoke_table(name) if table is None else table
+    return list(FIGURES[name].claims(shown.copy()))
+
+
+slow_first = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "intervals/adaptive" else name
+    for name in FIGURES
+]
+
+
+@pytest.mark.parametrize("name", slow_first)
+def test_every_claim_is_judged_with_numbers(name: str) -> None:
+    claims = claims_of(name)
+    assert len({claim.text for claim in claims}) == len(claims) > 0
+    assert all(claim.measured for claim in claims)
+    for place, claim in enumerate(claims):
+        if claim.kind is ClaimKind.INVARIANT:
+            assert claim.held is True, claim
+        elif name != "intervals/adaptive":  # ten smoke runs say nothing about regret
+            assert claim.held is ((name, place) not in NOT_HELD), claim
+
+
+@pytest.mark.parametrize("name", slow_first)
+def test_every_figure_is_drawn_with_units_and_says_what_was_chosen(name: str) -> None:
+    experiment = FIGURES[name]
+    with styled():
+        figure = new_figure(experiment.figure_size_in)
+        experiment.draw(smoke_table(name).copy(), figure)
+        figure.canvas.draw()
+    assert figure.axes
+    for axes in figure.axes:
+        assert axes.has_data()
+        assert axes.get_xlabel()
+    assert figure.axes[0].get_ylabel() or name == "intervals/adaptive"
+    written = " ".join(text.get_text() for text in figure.texts) + figure.get_suptitle()
+    assert any(word in written for word in ("chosen", "recovered", "quoted"))
+    assert experiment.notes
+
+
+Bend = Callable[[pd.DataFrame], Any]
+
+
+def scale(column: str, factor: float) -> Bend:
+    def bend(table: pd.DataFrame) -> None:
+        table[column] = table[column] * factor
+
+    return bend
+
+
+def add(column: str, amount: float) -> Bend:
+    def bend(table: pd.DataFrame) -> None:
+        table[column] = table[column] + amount
+
+    return bend
+
+
+def where(key: str, value: Any, column: str, *, factor: float = 1.0, plus: float = 0.0) -> Bend:
+    """Change a column in the rows whose ``key`` is ``value``."""
+
+    def bend(table: pd.DataFrame) -> None:
+        rows = table[key] == value
+        table.loc[rows, column] = factor * table.loc[rows, column] + plus
+
+    return bend
+
+
+def peak_elsewhere(table: pd.DataFrame) -> None:
+    """The last curve has its peak at its first interval."""
+    first = table.index[table["interval_min"] == table["interval_min"].min()][-1]
+    table.loc[first, "utilization"] = 1.0
+
+
+def all_alike(table: pd.DataFrame) -> None:
+    """Every group has the first one's numbers."""
+    table["utilization"] = 0.5
+
+
+BENT: list[tuple[str, int, Bend]] = [
+    ("intervals/single-process", 0, peak_elsewhere),
+    ("intervals/single-process", 1, peak_elsewhere),
+    ("intervals/single-process-simulated", 0, add("deviation", 9.0)),
+    ("intervals/single-process-simulated", 1, add("deviation", 9.0)),
+    ("intervals/dag-delay", 0, peak_elsewhere),
+    ("intervals/dag-delay", 1, all_alike),
+    ("intervals/dag-depth", 0, where("depth", 100, "utilization_at_optimum", factor=0.99)),
+    ("intervals/dag-depth", 1, peak_elsewhere),
+    ("intervals/dag-simulated", 0, add("deviation", 9.0)),
+    ("intervals/dag-simulated", 1, add("deviation", 9.0)),
+    ("intervals/dag-simulated", 2, all_alike),
+    ("intervals/dag-simulated", 3, peak_elsewhere),
+    ("intervals/flink", 0, scale("optimum_min", 1.001)),
+    ("intervals/flink", 1, add("utilization_30min", 2e-4)),
+    ("intervals/flink", 3, add("at_optimum_reading", 4e-4)),
+    ("intervals/flink", 4, add("observed_30min", 0.05)),
+    ("intervals/flink", 5, add("observed_optimum", -0.1)),
+    ("intervals/real-systems", 0, add("increase_percent", 0.03)),
+    ("intervals/real-systems", 1, add("optimal_interval_min", 1.0)),
+    ("intervals/node-count", 0, add("increase_percent", 0.03)),
+    ("intervals/node-count", 1, scale("increase_percent", -1.0)),
+    ("intervals/node-count", 2, scale("increase_percent", -1.0)),
+    ("intervals/node-count", 3, scale("optimal_interval_min", 0.1)),
+    ("intervals/deep-topologies", 0, all_alike),
+    ("intervals/deep-topologies", 1, scale("utilization", 1.1)),
+    ("intervals/optimal-intervals", 0, add("off_percent", 9.0)),
+    ("intervals/optimal-intervals", 1, scale("off_percent", 0.1)),
+    ("intervals/optimal-intervals", 2, add("off_percent", 2.0)),
+    ("intervals/rival-utilization", 0, where("model", "ours", "utilization", factor=0.0)),
+    ("intervals/rival-gain", 0, scale("gain_percent", -1.0)),
+    ("intervals/rival-gain", 1, add("gain_percent", 0.2)),
+    ("intervals/non-exponential", 0, add("off", 1e-6)),
+    ("intervals/non-exponential", 1, add("deviation", 9.0)),
+    ("intervals/non-exponential", 2, add("off", 0.5)),
+    ("intervals/non-exponential", 3, add("lost_percent", 1.0)),
+    ("intervals/lanl-systems", 0, add("off_spare", 2.0)),
+    ("intervals/lanl-systems", 2, add("lost_percent", 1.0)),
+    ("intervals/lanl-systems", 3, add("simulated_spare", 0.1)),
+    ("intervals/adaptive", 0, add("regret", 0.1)),
+    ("intervals/adaptive", 1, add("regret", 0.1)),
+    ("intervals/adaptive", 2, where("policy", "tuned", "regret", plus=0.1)),
+    ("intervals/adaptive", 3, where("policy", "30 min", "regret", factor=0.0, plus=-0.1)),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "bend"), BENT)
+def test_a_claim_fails_when_the_numbers_do_not_bear_it(name: str, place: int, bend: Bend) -> None:
+    table = smoke_table(name).copy()
+    bend(table)
+    assert claims_of(name, table)[place].held is False
+
+
+def test_every_claim_but_those_that_do_not_hold_was_bent() -> None:
+    bent = {(name, place) for name, place, _ in BENT}
+    every = {(name, place) for name in FIGURES for place in range(len(claims_of(name)))}
+    assert every - bent == NOT_HELD
+
+
+def test_table_1s_last_column_is_reported_as_it_is() -> None:
+    claim = claims_of("intervals/flink")[2]
+    assert claim.held is False
+    assert claim.measured["ours"] == [0.9311, 0.9115, 0.9774, 0.9732, 0.9841, 0.9775]
+    assert np.sign(claim.measured["difference"]).tolist() == [-1, -1, -1, 1, -1, -1]
+
+
+def test_no_point_of_a_figure_is_simulated_twice_with_the_same_failures() -> None:
+    context = SmokeContext(single_process_simulated.EXPERIMENT)
+    seeds = {
+        context.seed("failures", repr(point["failures_per_min"]))
+        for point in single_process_simulated.POINTS
+    }
+    assert len(seeds) == len(single_process_simulated.POINTS)
+
+
+def test_the_paper_profile_has_250_runs_per_point() -> None:
+    experiment = single_process_simulated.EXPERIMENT
+
+    class PaperContext(SmokeContext):
+        profile = Profile.PAPER
+
+    point = experiment.grid[Profile.PAPER][-1]
+    outcome = experiment.run(point, cast(Context, PaperContext(experiment)))
+    runs = outcome.series["simulated"]["runs"].dropna()
+    assert set(runs) == {250.0}
