@@ -28,8 +28,8 @@ class Progress:
     sent: int = 0
     lag_s: float = 0.0
     """The 99th percentile of the lag so far."""
-    acknowledged: int = 0
-    """Records the broker has taken."""
+    queued: int = 0
+    """Records the broker has not acknowledged yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +56,8 @@ class LoadGenerator:
         *,
         log: Path,
         environment: Mapping[str, str] | None = None,
-        delivery_timeout_s: float = 30,
     ) -> None:
-        """Starts the process and lets it build its records. ``environment`` is added to ours; a
-        record that the broker has not taken after ``delivery_timeout_s`` is lost."""
+        """Starts the process and lets it build its records. ``environment`` is added to ours."""
         self.plan = plan
         self._log = log
         self._progress = Progress()
@@ -78,13 +76,7 @@ class LoadGenerator:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         streams = [stream.to_json() for stream in plan.streams]
-        self._send(
-            {
-                "client": kafka.confluent(),
-                "delivery_timeout_s": delivery_timeout_s,
-                "streams": streams,
-            }
-        )
+        self._send({"client": kafka.confluent(), "streams": streams})
 
     def __enter__(self) -> LoadGenerator:
         return self
@@ -122,20 +114,20 @@ class LoadGenerator:
         """How the load went. Raises `EnvironmentFailure` if records were lost."""
         done = self._done
         if done is None:
+            sent = self._progress.sent - self._progress.queued
             raise self._failure(
-                f"the load generator ended early: it had sent {self._progress.sent} of "
-                f"{self.plan.records} records, and {self._progress.acknowledged} had been taken"
+                f"the load generator ended early; {max(sent, 0)} of {self.plan.records} records "
+                "had been acknowledged"
             )
-        acknowledged = sum(stream["acknowledged"] for stream in done["streams"])
-        if acknowledged < self.plan.records:
-            lost = [reason for stream in done["streams"] for reason in stream["lost"]]
-            reasons = "; ".join(sorted({*lost, *done["errors"]})) or "no error was reported"
+        sent = sum(stream["sent"] for stream in done["streams"])
+        if done["unacknowledged"]:
             raise self._failure(
-                f"the broker took {acknowledged} of {self.plan.records} records ({reasons})"
+                f"the broker did not acknowledge {done['unacknowledged']} of {sent} records "
+                f"({'; '.join(done['errors']) or 'no error was reported'})"
             )
         lag = _worst(done["streams"], "lag")
         return LoadResult(
-            records=acknowledged,
+            records=sent,
             lag=lag,
             delivery=_worst(done["streams"], "delivery"),
             invalid=_too_late(lag),
@@ -171,9 +163,7 @@ class LoadGenerator:
                 self._ready.set()
             elif event["event"] == "progress":
                 self._progress = Progress(
-                    sent=event["sent"],
-                    lag_s=event["lag_s"],
-                    acknowledged=event["acknowledged"],
+                    sent=event["sent"], lag_s=event["lag_s"], queued=event["queued"]
                 )
             else:
                 self._done = event
