@@ -1,0 +1,107 @@
+"""A program run in order in this process: what a cluster without failures must give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from harness.topology.model import Topology
+from harness.topology.partitioning import Partitioning, routes
+from workloads.operators import SOURCE_SCHEMA, Ints, Program, Timeline, numbers
+
+Task = tuple[str, int]
+
+
+def run_locally(program: Program, sources: Mapping[str, pa.Table]) -> pa.Table:
+    """Every result for these records: all batches in order, up to the last window's end.
+
+    ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition.
+    """
+    inputs = {
+        (operator, task): cut(
+            table.filter(pa.array(numbers(table, "partition") == task)), program.timeline
+        )
+        for operator, source in program.sources.items()
+        for table in [sources[source].select(SOURCE_SCHEMA.names)]
+        for task in range(program.topology.operator(operator).parallelism)
+    }
+    return pa.concat_tables([result for _, result in results(program, inputs)])
+
+
+def cut(table: pa.Table, timeline: Timeline) -> dict[int, pa.Table]:
+    """The records of one partition by batch; batches without any are left out.
+
+    Raises `ValueError` if a record is before batch 0.
+    """
+    batch = (numbers(table, "timestamp") - timeline.start_us) // timeline.batch_us
+    if len(batch) and batch.min() < 0:
+        raise ValueError(f"a record is {-batch.min()} batches before the start of the timeline")
+    return {int(number): table.filter(pa.array(batch == number)) for number in np.unique(batch)}
+
+
+def results(
+    program: Program, inputs: Mapping[Task, Mapping[int, pa.Table]]
+) -> Iterator[tuple[int, pa.Table]]:
+    """(batch, what a sink task published), batch by batch, until a window after the input."""
+    topology = program.topology
+    order = [(name, task) for name in topology.order for task in _range(topology, name)]
+    tasks = {place: program.task(*place) for place in order}
+    states = {place: task.initial() for place, task in tasks.items()}
+    last = max((max(batches, default=-1) for batches in inputs.values()), default=-1)
+    for batch in range(last + 1 + program.timeline.batches_per_window):
+        edges: dict[tuple[Task, Task], pa.Table] = {}
+        for place in order:
+            given = _inputs(topology, place, edges, inputs, batch)
+            states[place], outputs = tasks[place].process(states[place], batch, given)
+            receivers = downstream(topology, place)
+            if receivers:
+                for receiver, output in zip(receivers, outputs, strict=True):
+                    edges[place, receiver] = output
+            else:
+                [published] = outputs
+                yield batch, published
+
+
+def _inputs(
+    topology: Topology,
+    place: Task,
+    edges: Mapping[tuple[Task, Task], pa.Table],
+    inputs: Mapping[Task, Mapping[int, pa.Table]],
+    batch: int,
+) -> Sequence[pa.Table]:
+    if place in inputs:
+        return [inputs[place].get(batch, SOURCE_SCHEMA.empty_table())]
+    return [edges[sender, place] for sender in upstream(topology, place)]
+
+
+def _range(topology: Topology, operator: str) -> range:
+    return range(topology.operator(operator).parallelism)
+
+
+def downstream(topology: Topology, place: Task) -> list[Task]:
+    """The tasks that ``place`` sends to, edge by edge in the topology's order."""
+    name, index = place
+    found = []
+    for edge in topology.outputs(name):
+        ups, downs = _routes(topology, edge.upstream, edge.downstream, edge.partitioning)
+        found += [(edge.downstream, int(task)) for task in downs[ups == index]]
+    return found
+
+
+def upstream(topology: Topology, place: Task) -> list[Task]:
+    """The tasks that ``place`` receives from, edge by edge in the topology's order."""
+    name, index = place
+    found = []
+    for edge in topology.inputs(name):
+        ups, downs = _routes(topology, edge.upstream, edge.downstream, edge.partitioning)
+        found += [(edge.upstream, int(task)) for task in ups[downs == index]]
+    return found
+
+
+def _routes(
+    topology: Topology, first: str, second: str, partitioning: Partitioning
+) -> tuple[Ints, Ints]:
+    degrees = (topology.operator(first).parallelism, topology.operator(second).parallelism)
+    return routes(partitioning, *degrees)

@@ -1,0 +1,251 @@
+"""Vectorized operators: a workload as a topology of tasks over Arrow tables.
+
+The second form of a workload, for engines that control every task. Input is cut into batches by
+intended time: batch b of a `Timeline` covers [start + b·batch, start + (b + 1)·batch). A task
+(the task operator of `harness.protocol`) takes one table per upstream task and batch and gives
+one per downstream task; a source task takes what its Kafka partition held in that time, with the
+columns of `SOURCE_SCHEMA`.
+
+Everything here is exact and depends on the arguments alone, so a replica's output equals its
+primary's, and the results equal those of the workload's Spark query. State is a value: a task
+returns another state and never changes the one it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from harness.errors import UsageError
+from harness.topology.model import Topology
+from workloads.base import Workload
+from workloads.intervals import microseconds
+
+SOURCE_SCHEMA = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us")),
+    ]
+)
+"""What a source task reads, as in Spark's Kafka source; ``timestamp`` is the intended time."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """How time is cut into batches, panes (one slide long) and windows; all in microseconds."""
+
+    start_us: int
+    """Where batch 0 begins: a whole multiple of the slide since the epoch."""
+    batch_us: int
+    slide_us: int
+    window_us: int
+
+    def __post_init__(self) -> None:
+        for name, longer, shorter in (
+            ("slide", self.slide_us, self.batch_us),
+            ("window", self.window_us, self.slide_us),
+            ("start", self.start_us, self.slide_us),
+        ):
+            if shorter <= 0 or longer % shorter:
+                raise UsageError(
+                    f"a timeline's {name} of {longer} µs is no whole multiple of {shorter} µs",
+                    remedy="batches must divide slides, slides windows, and runs begin at a slide",
+                )
+
+    @property
+    def batches_per_slide(self) -> int:
+        return self.slide_us // self.batch_us
+
+    @property
+    def batches_per_window(self) -> int:
+        return self.window_us // self.batch_us
+
+    @property
+    def panes_per_window(self) -> int:
+        return self.window_us // self.slide_us
+
+    def batch_of(self, time_us: int) -> int:
+        return (time_us - self.start_us) // self.batch_us
+
+    def end_us(self, batch: int) -> int:
+        """The first instant after ``batch``."""
+        return self.start_us + (batch + 1) * self.batch_us
+
+    def ends_pane(self, batch: int) -> bool:
+        """Whether a slide, and so a window, ends with ``batch``."""
+        return (batch + 1) % self.batches_per_slide == 0
+
+    def window_start_us(self, batch: int) -> int:
+        """Where the window that ends with ``batch`` began."""
+        return self.end_us(batch) - self.window_us
+
+
+def timeline_of(workload: Workload, *, start_us: int, batch_s: float) -> Timeline:
+    """The timeline of a workload's windows for a run that begins at ``start_us``."""
+    return Timeline(
+        start_us=start_us,
+        batch_us=microseconds(batch_s),
+        slide_us=microseconds(workload.slide_s),
+        window_us=microseconds(workload.window_s),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A workload as a topology and the code of its tasks."""
+
+    topology: Topology
+    task: Callable[[str, int], TableTask]
+    """The task of an operator by its index; each call makes its own."""
+    sources: Mapping[str, str]
+    """Source operator to the workload's source (topic); task i reads partition i."""
+    timeline: Timeline
+
+
+class TableTask:
+    """A task over tables, with what most of them share; subclasses give `work`."""
+
+    memory = 1
+    """How many batches of input the state depends on, the newest included."""
+
+    def initial(self) -> Any:
+        return None
+
+    def process(
+        self, state: Any, batch: int, inputs: Sequence[pa.Table | None]
+    ) -> tuple[Any, tuple[pa.Table, ...]]:
+        """The state after ``batch``, and a table for each downstream task (a sink: one in all).
+
+        A missing input (the batch is tentative) counts as an empty one.
+        """
+        present = [table for table in inputs if table is not None]
+        return self.work(state, batch, present)
+
+    def work(
+        self, state: Any, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[Any, tuple[pa.Table, ...]]:
+        """`process` for the inputs that are there, in the order of the upstream tasks."""
+        raise NotImplementedError
+
+    def tuples(self, inputs: Sequence[pa.Table | None]) -> int:
+        return sum(table.num_rows for table in inputs if table is not None)
+
+    def state_tuples(self, state: Any) -> int:
+        """Rows of every table within the state."""
+        if isinstance(state, pa.Table):
+            return int(state.num_rows)
+        if isinstance(state, tuple | list):
+            return sum(self.state_tuples(item) for item in state)
+        return 0
+
+
+class Pass(TableTask):
+    """Hands its input on, as one table: an operator that adds depth and nothing else."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def work(
+        self, state: Any, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[Any, tuple[pa.Table, ...]]:
+        return state, (joined(inputs, self.schema),)
+
+
+class PaneTask(TableTask):
+    """A task that gathers rows by pane and gives a result at the end of every window.
+
+    Its state is the finished panes of the current window, oldest first, and the pane that is
+    being filled.
+    """
+
+    schema: pa.Schema
+    """Of a pane."""
+    result: pa.Schema
+    """Of what it gives."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.memory = timeline.batches_per_window
+
+    def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
+        """The pane with the rows of one batch."""
+        return joined([pane, *inputs], self.schema)
+
+    def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
+        """The result of a window that consists of ``panes``."""
+        raise NotImplementedError
+
+    def initial(self) -> tuple[pa.Table, ...]:
+        return (self.schema.empty_table(),)
+
+    def work(
+        self, state: tuple[pa.Table, ...], batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[tuple[pa.Table, ...], tuple[pa.Table, ...]]:
+        *finished, filling = state
+        panes = (*finished, self.add(filling, inputs))
+        if not self.timeline.ends_pane(batch):
+            return panes, (self.result.empty_table(),)
+        result = self.conclude(self.timeline.window_start_us(batch), panes)
+        oldest = max(len(panes) - self.timeline.panes_per_window + 1, 0)
+        return (*panes[oldest:], self.schema.empty_table()), (result,)
+
+
+def joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of ``tables``, one table after the other, in one piece."""
+    if not tables:
+        return schema.empty_table()
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def numbers(table: pa.Table, name: str) -> Ints:
+    """An integer or timestamp column as int64."""
+    column = table.column(name)
+    return np.asarray(column.cast(pa.int64()).to_numpy(), dtype=np.int64)
+
+
+def whole_records(table: pa.Table, size: int) -> tuple[pa.Table, NDArray[np.uint8]]:
+    """The rows whose value is ``size`` bytes long, and those values as a ``(rows, size)`` array.
+
+    Markers are shorter and contribute to no result.
+    """
+    lengths = pc.fill_null(pc.binary_length(table.column("value")), 0)
+    rows = table.filter(pc.equal(lengths, size)).combine_chunks()
+    if not rows.num_rows:
+        return rows, np.zeros((0, size), dtype=np.uint8)
+    values = rows.column("value").chunk(0)
+    _, offsets, data = values.buffers()
+    first = int(np.frombuffer(offsets, dtype=np.int32)[values.offset])
+    raw = np.frombuffer(data, dtype=np.uint8)[first : first + rows.num_rows * size]
+    return rows, raw.reshape(-1, size)
+
+
+def totals(table: pa.Table, keys: Sequence[str], summed: Sequence[str]) -> pa.Table:
+    """Sums of ``summed`` per distinct ``keys``, in the order in which the keys first appear."""
+    grouped = table.group_by(list(keys), use_threads=False)
+    result = grouped.aggregate([(name, "sum") for name in summed])
+    return result.rename_columns({f"{name}_sum": name for name in summed}).select([*keys, *summed])
+
+
+def distinct(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The distinct rows of the columns ``keys``, in the order in which they first appear."""
+    return table.select(list(keys)).group_by(list(keys), use_threads=False).aggregate([])
+
+
+def split_rows(table: pa.Table, part: Ints, parts: int) -> tuple[pa.Table, ...]:
+    """``table`` cut into ``parts`` tables by a part number per row; the order of rows stays."""
+    return tuple(table.filter(pa.array(part == number)) for number in range(parts))
+
+
+def timestamps(time_us: Ints | Sequence[int]) -> pa.Array:
+    """Microseconds since the epoch as a timestamp column."""
+    return pa.array(np.asarray(time_us, dtype=np.int64)).cast(pa.timestamp("us"))

@@ -1,0 +1,284 @@
+"""Q1 of the PPA papers: the top 100 entries of the World Cup site, by hierarchical aggregation.
+
+Three levels, as the papers draw them (003, section 7.2 and Fig. 13):
+
+* O1, partitioned by server: every partition is cut into slices of 100 tuples, slice number
+  ⌊offset / 100⌋, and requests are counted per slice and object;
+* O2 merges every 100 of those counts;
+* O3, one task, keeps the sums of the sliding window and gives its 100 most requested objects,
+  ties going to the lower object id.
+
+The window is one of event time (intended send time), which the papers call sliding and give no
+length; ours is 10 s with a slide of 2 s unless asked otherwise. A slice that the end of a pane
+(one slide) cuts counts in both panes with the tuples that fell there. So slices decide how much
+travels between the levels, never what a window's result is, and a window is final as soon as
+the watermark has passed its end.
+
+A result is one row per window: its start, and ``top``, the text "id:requests id:requests …" in
+order. One row, so that a reader can never see half of a top 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from datasets.worldcup.facts import DAY_66_REQUESTS
+from datasets.worldcup.format import RECORD, RECORD_BYTES
+from datasets.worldcup.generator import REPLAY_FACTOR, Day66
+from harness.errors import UsageError
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
+from workloads.base import Query, Reference, Source, Workload
+from workloads.intervals import interval
+from workloads.operators import (
+    SOURCE_SCHEMA,
+    PaneTask,
+    Program,
+    TableTask,
+    Timeline,
+    joined,
+    numbers,
+    timestamps,
+    totals,
+    whole_records,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SLICE_TUPLES = 100
+TOP = 100
+COUNTS = pa.schema([("object", pa.int64()), ("requests", pa.int64())])
+RESULT = pa.schema([("window_start", pa.timestamp("us")), ("top", pa.string())])
+
+
+def world_cup(
+    *,
+    seed: int = 0,
+    partitions: int = 2,
+    requests: int = DAY_66_REQUESTS,
+    start_share: float = 0.5,
+    window_s: float = 10,
+    slide_s: float = 2,
+    watermark_delay_s: float = 1,
+) -> Workload:
+    """Q1 over generated records of day 66.
+
+    ``start_share`` is how much of the day's requests have passed when the run begins: 0.5 is in
+    the hour after the first match. Send at 40,718 records a second for the papers' replay.
+    """
+    parameters = {
+        "seed": seed,
+        "partitions": partitions,
+        "requests": requests,
+        "start_share": start_share,
+        "window_s": window_s,
+        "slide_s": slide_s,
+        "watermark_delay_s": watermark_delay_s,
+    }
+    records = Reference(
+        target="datasets.worldcup.generator:Day66",
+        parameters={name: parameters[name] for name in list(parameters)[:4]},
+    )
+    return Workload(
+        name="world-cup",
+        sources=[Source(name="requests", records=records, partitions=partitions)],
+        query=_query(window_s, slide_s, watermark_delay_s),
+        identity=["window_start"],
+        values=["top"],
+        window_start="window_start",
+        window_s=window_s,
+        slide_s=slide_s,
+        watermark_delay_s=watermark_delay_s,
+        reference=Reference(target="workloads.worldcup:world_cup", parameters=parameters),
+    )
+
+
+def _query(window_s: float, slide_s: float, watermark_delay_s: float) -> Query:
+    def query(spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
+
+        requests = (
+            sources["requests"]
+            .withWatermark("timestamp", interval(watermark_delay_s))
+            .where(F.length("value") == RECORD_BYTES)
+            .select(
+                "timestamp",
+                "partition",
+                F.floor(F.col("offset") / SLICE_TUPLES).alias("slice"),
+                F.substring("value", 9, 4).alias("object"),
+            )
+        )
+        pane = F.window("timestamp", interval(slide_s)).alias("pane")
+        slices = requests.groupBy(pane, "partition", "slice", "object").agg(
+            F.count("*").alias("requests")
+        )
+        window = F.window(F.window_time("pane"), interval(window_s), interval(slide_s))
+        merged = slices.groupBy(window.alias("window"), "object").agg(
+            F.sum("requests").alias("requests")
+        )
+        # The object stays four raw bytes up to here: decoding each record would cost more than
+        # counting it. Least first by (−requests, id) is most requested first, ties by id.
+        number = F.conv(F.hex("object"), 16, 10).cast("long")
+        ranked = F.array_sort(
+            F.collect_list(F.struct((-F.col("requests")).alias("rank"), number.alias("object")))
+        )
+        entries = F.transform(
+            F.slice(ranked, 1, TOP), lambda entry: F.concat_ws(":", entry.object, -entry.rank)
+        )
+        return (
+            merged.groupBy("window")
+            .agg(F.array_join(entries, " ").alias("top"))
+            .select(F.col("window.start").alias("window_start"), "top")
+        )
+
+    return query
+
+
+def parse_top(text: str) -> list[tuple[int, int]]:
+    """The (object, requests) pairs of a result, most requested first."""
+    pairs = (entry.split(":") for entry in text.split())
+    return [(int(item), int(requests)) for item, requests in pairs]
+
+
+# The same as a topology of tasks
+
+
+def program(
+    *, timeline: Timeline, slicers: int = 20, mergers: int = 4, rate: float | None = None
+) -> Program:
+    """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
+
+    20 slicers follow from the papers' "20 MC-trees"; 4 mergers are chosen. ``rate`` is records
+    per second in all, by default the mean of the papers' replay.
+    """
+    total = DAY_66_REQUESTS * REPLAY_FACTOR / 86_400 if rate is None else rate
+    shares = [_share(slicers, task) for task in range(slicers)]
+    topology = Topology(
+        operators=(
+            Operator(name="slice", parallelism=slicers, rate=tuple(total * s for s in shares)),
+            Operator(name="merge", parallelism=mergers),
+            Operator(name="top", parallelism=1),
+        ),
+        edges=(
+            Edge(upstream="slice", downstream="merge", partitioning=_merge(slicers, mergers)),
+            Edge(upstream="merge", downstream="top", partitioning=_merge(mergers, 1)),
+        ),
+    )
+
+    def task(operator: str, index: int) -> TableTask:
+        if operator == "slice":
+            return SliceCount(timeline)
+        return MergeCounts(timeline) if operator == "merge" else Top(timeline)
+
+    return Program(topology=topology, task=task, sources={"slice": "requests"}, timeline=timeline)
+
+
+def _share(partitions: int, partition: int) -> float:
+    if partitions > 30:
+        raise UsageError(
+            f"{partitions} slicers cannot share 30 servers", remedy="give at most 30 slicers"
+        )
+    return Day66(seed=0, partitions=partitions).share(partition)
+
+
+def _merge(upstream: int, downstream: int) -> Partitioning:
+    return Partitioning.ONE_TO_ONE if upstream == downstream else Partitioning.MERGE
+
+
+class SliceCount(TableTask):
+    """O1: counts per object within each slice of 100 tuples of its partition.
+
+    The state is the slice that is not full yet. It is sent when its last tuple has come or its
+    pane ends, whichever is first.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.memory = timeline.batches_per_slide
+
+    def initial(self) -> pa.Table:
+        return _SLICED.empty_table()
+
+    def work(
+        self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
+        rows, raw = whole_records(joined(inputs, SOURCE_SCHEMA), RECORD_BYTES)
+        records = raw.reshape(-1).view(RECORD)
+        fresh = pa.table(
+            {
+                "slice": numbers(rows, "offset") // SLICE_TUPLES,
+                "object": records["object"].astype(np.int64),
+                "requests": np.ones(len(records), dtype=np.int64),
+            }
+        )
+        counts = totals(joined([state, fresh], _SLICED), ["slice", "object"], ["requests"])
+        open_slice = _open_slice(rows) if rows.num_rows else _only(state)
+        if self.timeline.ends_pane(batch) or open_slice is None:
+            return self.initial(), (counts.select(COUNTS.names),)
+        full = numbers(counts, "slice") != open_slice
+        ready = counts.filter(pa.array(full)).select(COUNTS.names)
+        return counts.filter(pa.array(~full)), (ready,)
+
+
+_SLICED = pa.schema([("slice", pa.int64()), *COUNTS])
+
+
+def _open_slice(rows: pa.Table) -> int | None:
+    """The slice of the last record, unless that record is the slice's last."""
+    last = int(numbers(rows, "offset")[-1])
+    return None if last % SLICE_TUPLES == SLICE_TUPLES - 1 else last // SLICE_TUPLES
+
+
+def _only(state: pa.Table) -> int | None:
+    return int(numbers(state, "slice")[0]) if state.num_rows else None
+
+
+class MergeCounts(TableTask):
+    """O2: sums per object over every 100 input tuples; the rest waits, until its pane ends."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.memory = timeline.batches_per_slide
+
+    def initial(self) -> pa.Table:
+        return COUNTS.empty_table()
+
+    def work(
+        self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
+        waiting = joined([state, *inputs], COUNTS)
+        full = waiting.num_rows - waiting.num_rows % SLICE_TUPLES
+        if self.timeline.ends_pane(batch):
+            full = waiting.num_rows
+        taken = waiting.slice(0, full)
+        run = pa.array(np.arange(full) // SLICE_TUPLES)
+        merged = totals(taken.append_column("run", run), ["run", "object"], ["requests"])
+        return waiting.slice(full).combine_chunks(), (merged.select(COUNTS.names),)
+
+
+class Top(PaneTask):
+    """O3: sums per object and pane, and the top 100 of each window when it ends."""
+
+    schema, result = COUNTS, RESULT
+
+    def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
+        return totals(joined([pane, *inputs], COUNTS), ["object"], ["requests"])
+
+    def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
+        window = totals(joined(panes, COUNTS), ["object"], ["requests"])
+        if not window.num_rows:
+            return RESULT.empty_table()
+        start = timestamps([window_start_us])
+        return pa.table({"window_start": start, "top": [top_text(window)]}, schema=RESULT)
+
+
+def top_text(counts: pa.Table) -> str:
+    """The 100 most requested objects of ``counts`` as a result's text; ties go by id."""
+    objects, requests = numbers(counts, "object"), numbers(counts, "requests")
+    order = np.lexsort((objects, -requests))[:TOP]
+    return " ".join(f"{objects[i]}:{requests[i]}" for i in order.tolist())
