@@ -14,7 +14,7 @@ from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay
 from harness.experiment import Claim, ClaimKind, Experiment
 from harness.machine import machine_name
-from harness.report.build import write_report
+from harness.report.build import ReportWriter
 from harness.report.verdicts import Judged, judge
 from harness.results import OK, Campaign, Record, Store
 from harness.runner import PlannedRun, Runner, RunSettings
@@ -35,7 +35,8 @@ def measure(
 ) -> int:
     """Make every run that is not there yet; returns the exit code."""
     store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
-    display = ProgressDisplay(lambda experiment, campaign: _announce(store, display, experiment))
+    writer = ReportWriter(store)
+    display = ProgressDisplay(lambda experiment, campaign: _announce(writer, display, experiment))
     runner = Runner(store, cluster_maker(backend), display)
     runs = runner.plan(experiments, settings)
     if dry_run:
@@ -47,11 +48,11 @@ def measure(
             records = runner.execute(runs, settings)
         except KeyboardInterrupt:
             display.close()
-            _interrupted(store, runner, experiments, settings)
+            _interrupted(writer, runner, experiments, settings)
             return INTERRUPTED
         finally:
             display.close()
-        report = write_report(store)
+        report = writer.write()
     judged = [
         judge(experiment, settings.profile, runner.campaign(experiment, settings))
         for experiment in dict.fromkeys(run.experiment for run in runs)
@@ -76,8 +77,8 @@ def _invariant(claim: Claim) -> bool:
     return claim.kind is ClaimKind.INVARIANT
 
 
-def _announce(store: Store, display: ProgressDisplay, experiment: Experiment) -> None:
-    report = write_report(store)
+def _announce(writer: ReportWriter, display: ProgressDisplay, experiment: Experiment) -> None:
+    report = writer.write()
     ours = [item for item in report.judged if item.experiment is experiment]
     for item in ours[:1]:
         display.note(f"{experiment.id}: {verdict_line(item)}; {report.index}")
@@ -97,9 +98,12 @@ def verdict_line(item: Judged) -> str:
 
 
 def _interrupted(
-    store: Store, runner: Runner, experiments: Sequence[Experiment], settings: RunSettings
+    writer: ReportWriter,
+    runner: Runner,
+    experiments: Sequence[Experiment],
+    settings: RunSettings,
 ) -> None:
-    report = write_report(store)
+    report = writer.write()
     campaigns: list[Campaign] = [runner.campaign(e, settings) for e in experiments]
     kept = sum(len(campaign.valid) for campaign in campaigns)
     total = sum(campaign.expected for campaign in campaigns)

@@ -17,6 +17,9 @@ from harness.text import format_duration
 _PLAIN_INTERVAL_S = 10.0
 """How often a line is written where standard error is not a terminal."""
 
+_PLAIN_START_S = 2.0
+"""The same for the line of a new run: many short runs need not say a line each."""
+
 
 class ProgressDisplay:
     """An `harness.runner.Observer`: two live lines on a terminal, plain lines elsewhere."""
@@ -27,7 +30,7 @@ class ProgressDisplay:
         self._progress: Progress | None = None
         self._left_s = 0.0
         self._total = self._finished = 0
-        self._last_line = 0.0
+        self._last_line = -_PLAIN_INTERVAL_S
         self._current = ""
 
     def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
@@ -52,7 +55,7 @@ class ProgressDisplay:
     def run_started(self, run: PlannedRun) -> None:
         point = " ".join(f"{key}={value}" for key, value in run.point.items())
         self._current = f"{run.experiment.id} {point}".strip()
-        self._last_line = 0.0
+        self._last_line -= _PLAIN_INTERVAL_S - _PLAIN_START_S
         self.stage("starting", None, None, None)
 
     def stage(

@@ -28,8 +28,8 @@ class Progress:
     sent: int = 0
     lag_s: float = 0.0
     """The 99th percentile of the lag so far."""
-    queued: int = 0
-    """Records the broker has not acknowledged yet."""
+    acknowledged: int = 0
+    """Records the broker has taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,10 @@ class LoadResult:
     """Quantiles of actual minus intended send time, of the worst stream, in seconds."""
     delivery: Mapping[str, float]
     """Quantiles of acknowledgement minus intended send time, sampled, of the worst stream."""
+    cpu_s: float
+    """CPU time the generator used for it, all of its threads."""
+    nice: int
+    """The priority it ran at: below 0 where the system let it come before what is measured."""
     invalid: str | None
     """Why the schedule was not kept, or None."""
 
@@ -56,8 +60,10 @@ class LoadGenerator:
         *,
         log: Path,
         environment: Mapping[str, str] | None = None,
+        delivery_timeout_s: float = 30,
     ) -> None:
-        """Starts the process and lets it build its records. ``environment`` is added to ours."""
+        """Starts the process and lets it build its records. ``environment`` is added to ours; a
+        record that the broker has not taken after ``delivery_timeout_s`` is lost."""
         self.plan = plan
         self._log = log
         self._progress = Progress()
@@ -76,7 +82,13 @@ class LoadGenerator:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         streams = [stream.to_json() for stream in plan.streams]
-        self._send({"client": kafka.confluent(), "streams": streams})
+        self._send(
+            {
+                "client": kafka.confluent(),
+                "delivery_timeout_s": delivery_timeout_s,
+                "streams": streams,
+            }
+        )
 
     def __enter__(self) -> LoadGenerator:
         return self
@@ -114,23 +126,25 @@ class LoadGenerator:
         """How the load went. Raises `EnvironmentFailure` if records were lost."""
         done = self._done
         if done is None:
-            sent = self._progress.sent - self._progress.queued
             raise self._failure(
-                f"the load generator ended early; {max(sent, 0)} of {self.plan.records} records "
-                "had been acknowledged"
+                f"the load generator ended early: it had sent {self._progress.sent} of "
+                f"{self.plan.records} records, and {self._progress.acknowledged} had been taken"
             )
-        sent = sum(stream["sent"] for stream in done["streams"])
-        if done["unacknowledged"]:
+        acknowledged = sum(stream["acknowledged"] for stream in done["streams"])
+        if acknowledged < self.plan.records:
+            lost = [reason for stream in done["streams"] for reason in stream["lost"]]
+            reasons = "; ".join(sorted({*lost, *done["errors"]})) or "no error was reported"
             raise self._failure(
-                f"the broker did not acknowledge {done['unacknowledged']} of {sent} records "
-                f"({'; '.join(done['errors']) or 'no error was reported'})"
+                f"the broker took {acknowledged} of {self.plan.records} records ({reasons})"
             )
-        lag = _worst(done["streams"], "lag")
+        lag, delivery = (_worst(done["streams"], which) for which in ("lag", "delivery"))
         return LoadResult(
-            records=sent,
+            records=acknowledged,
             lag=lag,
-            delivery=_worst(done["streams"], "delivery"),
-            invalid=_too_late(lag),
+            delivery=delivery,
+            cpu_s=done["cpu_s"],
+            nice=done["nice"],
+            invalid=_too_late(lag, delivery),
         )
 
     def stop(self) -> None:
@@ -163,7 +177,9 @@ class LoadGenerator:
                 self._ready.set()
             elif event["event"] == "progress":
                 self._progress = Progress(
-                    sent=event["sent"], lag_s=event["lag_s"], queued=event["queued"]
+                    sent=event["sent"],
+                    lag_s=event["lag_s"],
+                    acknowledged=event["acknowledged"],
                 )
             else:
                 self._done = event
@@ -183,13 +199,13 @@ def _worst(streams: Sequence[Mapping[str, Any]], which: str) -> dict[str, float]
     return {key: max(float(stream[which][key]) for stream in streams) for key in keys}
 
 
-def _too_late(lag: Mapping[str, float]) -> str | None:
+def _too_late(lag: Mapping[str, float], delivery: Mapping[str, float]) -> str | None:
     if lag["late_share"] <= LATE_SHARE:
         return None
     return (
         f"the load generator sent {lag['late_share']:.1%} of the records more than "
-        f"{LATE_S * 1000:.0f} ms late (at most {LATE_SHARE:.0%} may be): the machine is too busy "
-        "or the rate too high"
+        f"{LATE_S * 1000:.0f} ms late (at most {LATE_SHARE:.0%} may be), and the broker took half "
+        f"of them within {delivery['p50_s']:.2g} s: the machine is too busy or the rate too high"
     )
 
 

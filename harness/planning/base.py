@@ -87,3 +87,17 @@ def check_budget(topology: Topology, budget: int) -> None:
             f"the budget is {budget} units, but replicating every task takes {topology.total_cost}",
             remedy=f"give at most {topology.total_cost}, or a fraction such as 0.5",
         )
+
+
+def trimmed(evaluator: Evaluator, alive: Booleans) -> Booleans:
+    """``alive`` without the tasks that add nothing to the objective, the last numbered first."""
+    kept = alive.copy()
+    value = evaluator.value(kept)
+    tasks = np.flatnonzero(kept)[::-1]
+    without = np.repeat(kept[None], len(tasks), axis=0)
+    without[np.arange(len(tasks)), tasks] = False
+    for task in tasks[evaluator.values(without) >= value - 1e-12] if len(tasks) else []:
+        kept[task] = False
+        if evaluator.value(kept) < value - 1e-12:
+            kept[task] = True
+    return kept

@@ -19,7 +19,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from harness.errors import EnvironmentFailure
-from harness.planning.base import Planner
+from harness.planning.base import Planner, trimmed
 from harness.planning.structure_aware import StructureAware
 from harness.topology.fidelity import Booleans, Evaluator, input_weights, substream_weights
 from harness.topology.model import Edge, Topology
@@ -77,7 +77,7 @@ class Optimum(Planner):
         values = evaluator.values(plans)
         bound = 1.0 if result.mip_dual_bound is None else -float(result.mip_dual_bound)
         best = int(values.argmax())
-        return plans[best], min(1.0, max(bound, float(values[best])))
+        return trimmed(evaluator, plans[best]), min(1.0, max(bound, float(values[best])))
 
 
 def _rows(topology: Topology, *, joins: bool) -> Iterator[Row]:

@@ -54,20 +54,41 @@ def judge_all(store: Store, experiments: Sequence[Experiment]) -> list[Judged]:
     return found
 
 
+class ReportWriter:
+    """Writes a store's report, again and again while runs come in.
+
+    A figure is drawn anew only when its runs have changed since this writer drew it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def write(self) -> Report:
+        """Make the report anew from the records of this machine."""
+        judged = judge_all(self._store, all_experiments())
+        folder = self._store.root / "report"
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+        (folder / "data").mkdir(exist_ok=True)
+        documents = [document for item in judged for document in item.documents()]
+        _replace(folder / "claims.json", json.dumps(documents, indent=1, default=_plain))
+        newest: dict[str, Judged] = {}
+        for item in judged:
+            newest.setdefault(item.experiment.id, item)
+        cards = [self._card(item, folder) for item in newest.values()]
+        _replace(folder / "index.html", _page(cards, list(newest.values()), self._store))
+        return Report(folder / "index.html", judged)
+
+    def _card(self, judged: Judged, folder: Path) -> dict[str, Any]:
+        runs = (judged.experiment.id, *(record.run for record in judged.campaign.records))
+        if runs not in self._drawn:
+            self._drawn[runs] = _card(judged, folder)
+        return self._drawn[runs]
+
+
 def write_report(store: Store) -> Report:
     """Make the report anew from the records of this machine."""
-    judged = judge_all(store, all_experiments())
-    folder = store.root / "report"
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "data").mkdir(exist_ok=True)
-    documents = [document for item in judged for document in item.documents()]
-    _replace(folder / "claims.json", json.dumps(documents, indent=1, default=_plain))
-    newest: dict[str, Judged] = {}
-    for item in judged:
-        newest.setdefault(item.experiment.id, item)
-    cards = [_card(item, folder) for item in newest.values()]
-    _replace(folder / "index.html", _page(cards, list(newest.values()), store))
-    return Report(folder / "index.html", judged)
+    return ReportWriter(store).write()
 
 
 def _replace(path: Path, text: str) -> None:

@@ -1,0 +1,248 @@
+"""``faultline plan``: which tasks of a user's topology to replicate."""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.output import emit_json, json_option
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.planning.base import ReplicationPlan
+    from harness.topology.model import Topology
+
+_EPILOG = """\b
+The topology, in YAML:
+  operators:
+    - {name: vehicles, parallelism: 4, rate: [100, 100, 50, 50]}  # a source: tuples/s per task
+    - {name: speed, parallelism: 2, selectivity: 0.5, cost: 2}    # output per input tuple; units per task
+    - {name: jam, parallelism: 2, join: true}                     # correlated inputs
+  edges:
+    - {from: vehicles, to: speed, partitioning: merge}            # one-to-one, split, merge, full
+    - {from: speed, to: jam, partitioning: one-to-one}
+  queries:                                                        # optional: sinks and priorities
+    - {name: alarms, sink: jam, priority: 1}
+
+\b
+Merge and split join contiguous blocks of tasks; full spreads by the downstream operator's weights,
+equal if it has none. A rate that is one number is every task's.
+
+\b
+The budget: 6 is six units; 0.5 or 50% is half of the total cost, rounded down; "1" is one unit,
+"1.0" and "100%" are everything.
+
+\b
+Examples:
+  ./faultline plan topology.yaml --budget 50%
+  ./faultline plan topology.yaml --budget 6 --planner optimum --draw plan.svg
+  ./faultline plan topology.yaml --budget 0.3 --objective ic --json
+"""  # noqa: E501
+_PLANNERS = "dp|greedy|sa|optimum|exhaustive"
+
+
+@click.command("plan", epilog=_EPILOG)
+@click.argument("topology", type=click.Path(path_type=Path), metavar="TOPOLOGY.yaml")
+@click.option(
+    "--budget", required=True, metavar="R", help="Resource units, or a fraction of the total cost."
+)
+@click.option(
+    "--planner",
+    "planner_name",
+    default="sa",
+    show_default=True,
+    metavar=f"[{_PLANNERS}]",
+    help="sa and greedy are fast; optimum, dp and exhaustive prove what they find.",
+)
+@click.option(
+    "--objective",
+    default="of",
+    show_default=True,
+    metavar="[of|ic]",
+    help="Output fidelity or internal completeness.",
+)
+@click.option(
+    "--draw",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw the topology with the replicated tasks marked (.svg or .png).",
+)
+@json_option
+def command(
+    topology: Path,
+    budget: str,
+    planner_name: str,
+    objective: str,
+    draw: Path | None,
+    as_json: bool,
+) -> None:
+    """Choose the tasks that get an active replica.
+
+    The plan is for the worst case, a correlated failure of every task outside it; its output
+    fidelity says how much of the queries' output then still comes.
+    """
+    from harness.planning.registry import planner
+
+    if draw is not None and draw.suffix not in (".svg", ".png"):
+        raise UsageError(
+            f"--draw: {draw} is neither SVG nor PNG", remedy="name a file that ends in .svg or .png"
+        )
+    chosen = planner(planner_name)
+    model = _read(topology)
+    units = parse_budget(budget, model.total_cost)
+    document = _planned(model, chosen.name, units, objective)
+    if draw is not None:
+        _draw(model, document, draw)
+    if as_json:
+        emit_json(document)
+    else:
+        click.echo("\n".join(_report(model, document)))
+
+
+def parse_budget(text: str, total: int) -> int:
+    """``"6"`` is units; ``"0.5"`` and ``"50%"`` are fractions of ``total``, rounded down.
+
+    Raises `UsageError` for anything else, and for more than ``total``.
+    """
+    given = text.strip()
+    if re.fullmatch(r"[+-]?\d+", given):
+        units = Decimal(given)
+    elif re.fullmatch(r"[+-]?(\d+\.\d*|\.\d+)", given):
+        units = Decimal(given) * total
+    elif re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)\s*%", given):
+        units = Decimal(given.rstrip("% ")) * total / 100
+    else:
+        raise UsageError(
+            f"--budget: {text!r} is not a budget",
+            remedy="give units (6), a fraction (0.5) or a percentage (50%)",
+        )
+    if not 0 <= units <= total:
+        what = "is negative" if units < 0 else f"is beyond the total cost of {total} units"
+        raise UsageError(
+            f"--budget: {text} {what}", remedy=f"give 0 to {total} units, or 0% to 100%"
+        )
+    return int(units.to_integral_value(rounding=ROUND_FLOOR))
+
+
+def _read(path: Path) -> Topology:
+    from harness.topology.text import from_yaml_text
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise UsageError(
+            f"{path} cannot be read: {why}", remedy="give the path of a topology in YAML"
+        ) from None
+    return from_yaml_text(text, name=str(path))
+
+
+def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict[str, Any]:
+    """Everything that is reported, as it goes into ``--json``."""
+    from time import perf_counter
+
+    from harness.planning.registry import planner
+    from harness.text import did_you_mean
+    from harness.topology.fidelity import Objective
+
+    if objective not in list(Objective):
+        raise UsageError(
+            f"--objective: {objective!r} is none", remedy=did_you_mean(objective, list(Objective))
+        )
+    started = perf_counter()
+    plan = planner(name).plan(topology, budget, Objective(objective))
+    seconds = perf_counter() - started
+    others = [
+        (other, planner(other).plan(topology, budget, Objective(objective)))
+        for other in ("sa", "greedy")
+        if other != name
+    ]
+    runner_up, second = max(others, key=lambda pair: pair[1].value)
+    return {
+        "planner": name,
+        "objective": objective,
+        "budget": budget,
+        "total_cost": topology.total_cost,
+        **_described(topology, plan),
+        "optimum": plan.bound,
+        "runner_up": {"planner": runner_up, **_described(topology, second)},
+        "seconds": seconds,
+    }
+
+
+def _described(topology: Topology, plan: ReplicationPlan) -> dict[str, Any]:
+    from harness.topology.fidelity import Evaluator, internal_completeness
+
+    alive = plan.alive(topology)
+    evaluator = Evaluator(topology)
+    by_query = evaluator.by_query(alive)[0]
+    return {
+        "plan": [list(topology.place(task)) for task in plan.tasks],
+        "cost": plan.cost,
+        "output_fidelity": evaluator.value(alive),
+        "internal_completeness": float(internal_completeness(topology, alive)[0]),
+        "queries": {
+            query.name: float(value)
+            for query, value in zip(topology.queries, by_query, strict=True)
+        },
+    }
+
+
+def _report(topology: Topology, document: dict[str, Any]) -> list[str]:
+    by_operator: dict[str, list[int]] = {}
+    for name, index in document["plan"]:
+        by_operator.setdefault(name, []).append(index)
+    width = max(map(len, by_operator), default=0)
+    tasks = [
+        f"{name:{width}}  {' '.join(map(str, indexes))}  of {topology.operator(name).parallelism}"
+        for name, indexes in by_operator.items()
+    ] or ["nothing: no complete tree of tasks is worth its cost within the budget"]
+    lines = [
+        f"{'planner':22}{document['planner']}, in {document['seconds']:.3g} s",
+        f"{'budget':22}{document['budget']} of {document['total_cost']} units, "
+        f"{document['cost']} used",
+        *(
+            f"{'replicated tasks' if not number else '':22}{line}"
+            for number, line in enumerate(tasks)
+        ),
+        f"{'output fidelity':22}{document['output_fidelity']:.4f}",
+    ]
+    if len(document["queries"]) > 1:
+        lines += [f"{f'  of {name}':22}{value:.4f}" for name, value in document["queries"].items()]
+    lines.append(f"{'internal completeness':22}{document['internal_completeness']:.4f}")
+    key = "output_fidelity" if document["objective"] == "of" else "internal_completeness"
+    word = key.replace("_", " ")
+    if document["optimum"] is not None:
+        lines.append(f"{'no plan exceeds':22}{document['optimum']:.4f} ({word}, proven)")
+    second = document["runner_up"]
+    lines.append(f"{'runner-up':22}{second['planner']}, {word} {second[key]:.4f}")
+    return lines
+
+
+def _draw(topology: Topology, document: dict[str, Any], path: Path) -> None:
+    import numpy as np
+
+    from harness.figures.style import new_figure, styled
+    from harness.figures.topology import draw_topology, size_in
+
+    alive = np.zeros(topology.task_count, dtype=bool)
+    for name, index in document["plan"]:
+        alive[topology.task(name, index)] = True
+    title = (
+        f"{document['planner']}, budget {document['budget']} of {document['total_cost']} units: "
+        f"output fidelity {document['output_fidelity']:.3f}"
+    )
+    with styled():
+        figure = new_figure(size_in(topology))
+        draw_topology(topology, alive, figure, title=title)
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise UsageError(
+                f"--draw: {path} cannot be written: {error.strerror}",
+                remedy="name a file in a directory that exists and is yours",
+            ) from None

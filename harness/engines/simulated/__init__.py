@@ -1,1 +1,0 @@
-"""The protocol in virtual time: thousands of seeded fault schedules a minute, any cluster size."""

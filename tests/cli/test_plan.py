@@ -1,0 +1,127 @@
+"""``faultline plan``: the documented topology, the budget's grammar, bad input, pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.plan import command, parse_budget
+from harness.errors import UsageError
+from harness.topology import named
+from harness.topology.model import Topology
+from tests.topology.test_text import EXAMPLE
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Path:
+    path = tmp_path / "topology.yaml"
+    path.write_text(EXAMPLE)
+    return path
+
+
+def planned(path: Path, *options: str) -> dict[str, Any]:
+    result = CliRunner().invoke(command, [str(path), *options, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize("planner", ["dp", "greedy", "sa", "optimum", "exhaustive"])
+@pytest.mark.parametrize("objective", ["of", "ic"])
+def test_every_planner_answers_in_the_documented_form(
+    topology: Path, planner: str, objective: str
+) -> None:
+    found = planned(topology, "--budget", "5", "--planner", planner, "--objective", objective)
+    assert found["planner"] == planner
+    assert found["budget"] == 5
+    assert found["cost"] <= 5
+    assert all(name in ("vehicles", "speed", "jam") for name, _ in found["plan"])
+    assert 0 <= found["output_fidelity"] <= 1
+    assert 0 <= found["internal_completeness"] <= 1
+    assert found["seconds"] >= 0
+    if planner in ("dp", "optimum", "exhaustive"):
+        value = found["output_fidelity" if objective == "of" else "internal_completeness"]
+        assert found["optimum"] == pytest.approx(value)
+    else:
+        assert found["optimum"] is None
+
+
+def test_the_example_by_hand(topology: Path) -> None:
+    found = planned(topology, "--budget", "50%", "--planner", "dp")
+    assert found["plan"] == [["vehicles", 0], ["vehicles", 1], ["speed", 0], ["jam", 0]]
+    assert found["output_fidelity"] == pytest.approx(2 / 3)
+    assert found["internal_completeness"] == pytest.approx((200 + 200 + 100) / (300 + 300 + 150))
+
+
+def test_people_get_a_page(topology: Path) -> None:
+    result = CliRunner().invoke(command, [str(topology), "--budget", "5", "--planner", "optimum"])
+    assert "vehicles  0 1  of 4" in result.stdout
+    assert "no plan exceeds       0.6667" in result.stdout
+    assert "runner-up             sa, output fidelity 0.6667" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [("1", 1), ("1.0", 10), ("100%", 10), ("0.5", 5), ("0.59", 5), ("29%", 2), ("0", 0), (".3", 3)],
+)
+def test_the_budgets_grammar(text: str, units: int) -> None:
+    assert parse_budget(text, 10) == units
+
+
+def test_a_fraction_is_exact() -> None:
+    assert parse_budget("0.29", 100) == 29
+
+
+@pytest.mark.parametrize("text", ["-1", "11", "1.1", "101%", "-0.5", "half", "", "1e-1", "nan"])
+def test_a_budget_that_is_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--budget") as error:
+        parse_budget(text, 10)
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--budget", "5", "--planner", "sat"], "'sat'"),
+        (["--budget", "5", "--objective", "fo"], "'fo'"),
+        (["--budget", "5", "--draw", "plan.doc"], "plan.doc"),
+        (["--budget", "99"], "beyond the total cost of 10"),
+    ],
+)
+def test_wrong_use_is_explained(topology: Path, options: list[str], names: str) -> None:
+    with pytest.raises(UsageError, match=names):
+        CliRunner().invoke(command, [str(topology), *options], catch_exceptions=False)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.yaml cannot be read"):
+        CliRunner().invoke(
+            command, [str(tmp_path / "none.yaml"), "--budget", "1"], catch_exceptions=False
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_draws_the_plan(topology: Path, tmp_path: Path, kind: str) -> None:
+    picture = tmp_path / f"plan.{kind}"
+    planned(topology, "--budget", "5", "--draw", str(picture))
+    assert picture.stat().st_size > 2000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology_", [named.recovery(), named.q2(), named.figure_5a()])
+def test_draws_the_papers_topologies(topology_: Topology) -> None:
+    from harness.figures.style import new_figure, styled
+    from harness.figures.topology import draw_topology, size_in
+
+    with styled():
+        figure = new_figure(size_in(topology_))
+        draw_topology(topology_, topology_.costs > 0, figure)
+        labels = {text.get_text() for text in figure.axes[0].texts}
+    assert {str(index) for index in range(topology_.operators[0].parallelism)} <= labels
+    assert any(topology_.operators[-1].name in label for label in labels)
