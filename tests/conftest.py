@@ -18,6 +18,9 @@ def spark() -> Iterator[SparkSession]:
     """A Spark session inside this process, without a cluster."""
     from pyspark.sql import SparkSession
 
+    from harness.environment.java import find_java
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = (

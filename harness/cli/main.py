@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
     "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
+    "test": ("harness.cli.test", "Run the test suite."),
 }
 
 
@@ -54,7 +55,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line; a `FaultlineError` becomes one message and its exit code."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="faultline", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)

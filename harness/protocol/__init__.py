@@ -1,0 +1,22 @@
+"""The fault-tolerance protocols as pure state machines: no I/O, no clock, no randomness.
+
+========================  =====================================================================
+module                    what it holds
+========================  =====================================================================
+`wiring`, `scheme`        who sends to whom; which mechanisms are on. Both are plain values.
+`inputs`, `effects`       everything a machine can be told, everything it can ask for
+`task`                    one copy of a task, primary or replica (`state`, `supply`,
+                          `durability`: its fields, its output, its checkpoints)
+`inbox`, `outbox`         batches received and not yet left behind; output kept for neighbours
+`publisher`               a sink's output partition: stable, tentative, undo
+`reconciliation`          the tentative computation and the way back from it
+`node`                    the copies of one node, and the heartbeat that drives repairs
+`coordinator`             suspicion, takeover, restoration, closing (`registry`, `recovery`)
+`operators`               what a host runs: a pure function from state and batch to outputs
+========================  =====================================================================
+
+A host calls ``handle(input, now=...)`` on a `NodeMachine` or a `CoordinatorMachine`, does what the
+effects say and answers. It may lose, repeat, delay and reorder messages, and drop any effect; it
+must fence terms at the store and at the output partition, keep what they accepted, and run
+operators that are functions of their arguments. ``now`` is in integer microseconds.
+"""

@@ -1,0 +1,162 @@
+"""``faultline test``: everything a change must pass."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from harness.errors import EnvironmentFailure
+
+ROOT = Path(__file__).parents[2]
+CHECKS = (
+    ("formatting", ("ruff", "format", "--check")),
+    ("lint", ("ruff", "check")),
+    ("types", ("mypy",)),
+)
+NO_TESTS = 5
+"""pytest's exit code when the selection was empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One run of pytest over a part of the suite."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+# Servers and measured load want the machine to themselves; the rest shares its cores.
+WHOLE_SUITE = (
+    Part(
+        name="without servers, in parallel",
+        arguments=("-m", "not cluster", "-n", "2", "--dist", "worksteal", "-p", "no:benchmark"),
+    ),
+    Part(name="with servers, one at a time", arguments=("-m", "cluster", "-n", "0")),
+)
+
+_EPILOG = """\b
+Examples:
+  ./faultline test
+  ./faultline test --checks
+  ./faultline test tests/planning -k greedy
+  ./faultline test -m "not cluster" -n 2 -x
+"""
+
+
+@click.command(
+    "test",
+    epilog=_EPILOG,
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
+)
+@click.option("--checks", is_flag=True, help="Formatting, lint and types first.")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGUMENTS]...")
+def command(checks: bool, arguments: tuple[str, ...]) -> None:
+    """Run the test suite, or with arguments what they select, through pytest.
+
+    The whole suite fetches what its servers need first, then runs in two parts: first all that
+    starts no server, on two cores, then what starts Kafka, Redis and Spark, one at a time.
+    """
+    failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
+    code = _pytest(_anchored(arguments), _environment()) if arguments else _whole_suite()
+    if failed:
+        click.echo(f"faultline test: these checks failed: {', '.join(failed)}", err=True)
+    sys.exit(code or bool(failed))
+
+
+def _passes(name: str, program: Sequence[str]) -> bool:
+    click.echo(f"faultline test: {name} ({' '.join(program)})", err=True)
+    done = subprocess.run([sys.executable, "-m", *program], cwd=ROOT, check=False)
+    return done.returncode == 0
+
+
+def _whole_suite() -> int:
+    environment = _fetch_first()
+    totals: Counter[str] = Counter()
+    codes = []
+    with tempfile.TemporaryDirectory(prefix="faultline-test-") as scratch:
+        for number, part in enumerate(WHOLE_SUITE):
+            click.echo(f"faultline test: the tests {part.name}", err=True)
+            record = Path(scratch, f"{number}.xml")
+            arguments = [str(ROOT / "tests"), *part.arguments, f"--junitxml={record}"]
+            codes.append(_pytest(arguments, environment))
+            totals += counts(record)
+    # One line for both parts, in the form of pytest's own.
+    click.echo(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+    return verdict(codes)
+
+
+def verdict(codes: Sequence[int]) -> int:
+    """The first exit code of pytest that is a failure; a part without tests is none, unless
+    no part has any."""
+    if all(code == NO_TESTS for code in codes):
+        return NO_TESTS
+    return next((code for code in codes if code not in (0, NO_TESTS)), 0)
+
+
+def counts(record: Path) -> Counter[str]:
+    """Tests passed, failed (errors too) and skipped, from pytest's JUnit record."""
+    from xml.etree import ElementTree
+
+    totals: Counter[str] = Counter()
+    if not record.is_file():
+        return totals
+    for suite in ElementTree.parse(record).getroot().iter("testsuite"):
+        tests, failures, errors, skipped = (
+            int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")
+        )
+        totals["failed"] += failures + errors
+        totals["skipped"] += skipped
+        totals["passed"] += tests - failures - errors - skipped
+    return totals
+
+
+def _fetch_first() -> dict[str, str]:
+    """Fetches now, with progress, what the first test would otherwise wait for in silence.
+
+    What cannot be had fails the tests that need it, each with the same message; the others run.
+    """
+    from harness.environment.jars import ensure_jars
+    from harness.environment.redis_server import find_redis
+
+    for find in (find_redis, ensure_jars):
+        try:
+            find()
+        except EnvironmentFailure as error:
+            click.echo(f"faultline: {error}", err=True)
+    return _environment()
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, with the Java that Faultline would use, when it is there."""
+    from harness.environment.java import find_java
+
+    try:
+        return {**os.environ, "JAVA_HOME": str(find_java(fetch=False).home)}
+    except EnvironmentFailure:
+        return dict(os.environ)
+
+
+def _anchored(arguments: Sequence[str]) -> list[str]:
+    """``arguments`` with the test directory when they name no path of their own."""
+    if any(Path(argument.split("::")[0]).exists() for argument in arguments):
+        return list(arguments)
+    return [*arguments, str(ROOT / "tests")]
+
+
+def _pytest(arguments: Sequence[str], environment: dict[str, str]) -> int:
+    fixed = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
+    command = [sys.executable, "-P", "-m", "pytest", *fixed, *arguments]
+    with subprocess.Popen(command, env=environment) as pytest:
+        try:
+            return pytest.wait()
+        except KeyboardInterrupt:
+            # The terminal has told pytest too; its fixtures stop their servers now.
+            return pytest.wait()

@@ -1,0 +1,209 @@
+"""What must hold in every run, checked by code that shares nothing with the protocol.
+
+The checkers know the wiring, the operators and the input, and see what a bystander sees: what a
+task is about to process, what travels between tasks, what is appended to the output. Against
+that stands the `Reference`: every batch computed once, in topological order, without failures.
+
+========================  ==================================================================
+invariant                 meaning
+========================  ==================================================================
+equal-output              a published stable output equals the twin's, batch by batch
+stable-once               stable output is appended once per batch, in order, never undone
+no-late-tentative         nothing tentative is appended for a batch that is stable already
+every-correction          what was tentative has been undone and replaced when all has healed
+equal-message             a stable message equals the twin's, whoever sent it
+equal-state               a stable computation starts from the twin's state and input
+no-tentative              with replicas of all tasks and a live copy of each, none appears
+convergence               once everything has healed, the output is complete within the bound
+machine                   `validate()` and the machines' own assertions
+========================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from harness.engines.simulated.options import Options
+from harness.protocol.effects import Kind, OutputRecord, ProcessBatch, Send
+from harness.protocol.inputs import BatchArrived, Run
+from harness.protocol.operators import TaskOperator
+from harness.protocol.scheme import Recovery
+from harness.protocol.wiring import Wiring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One invariant that did not hold in one run."""
+
+    seed: int
+    invariant: str
+    what: str
+    story: str
+
+
+class InvariantBroken(Exception):
+    """Raised inside a run; never leaves `harness.engines.simulated.run`."""
+
+    def __init__(self, invariant: str, what: str) -> None:
+        super().__init__(what)
+        self.invariant = invariant
+        self.what = what
+
+
+class Reference:
+    """The no-failure twin, computed directly."""
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        operators: Sequence[TaskOperator],
+        source: Callable[[int, int], Any],
+        batches: int,
+    ) -> None:
+        count = len(wiring.names)
+        self.inputs: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
+        self.states: list[list[Any]] = [[op.initial()] for op in operators]
+        self.outputs: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
+        place = [{down: i for i, down in enumerate(below)} for below in wiring.downstream]
+        for task in wiring.order:
+            for batch in range(batches):
+                above = wiring.upstream[task]
+                if above:
+                    parts = tuple(self.outputs[up][batch][place[up][task]] for up in above)
+                else:
+                    parts = (source(task, batch),)
+                state, outputs = operators[task].process(self.states[task][-1], batch, parts)
+                self.inputs[task].append(parts)
+                self.states[task].append(state)
+                self.outputs[task].append(outputs)
+
+
+@lru_cache(maxsize=64)
+def synthetic_reference(wiring: Wiring, batches: int, tuples: int, percent: int) -> Reference:
+    """The twin of a run on synthetic operators; many seeds share one."""
+    from harness.engines.simulated.synthetic import DigestOperator, source_batch
+
+    operators = [
+        DigestOperator(
+            task=task,
+            memory=wiring.memory[task],
+            fan_out=len(wiring.downstream[task]),
+            percent=percent if wiring.upstream[task] else 100,
+        )
+        for task in wiring.tasks
+    ]
+    return Reference(wiring, operators, lambda s, b: source_batch(s, b, tuples), batches)
+
+
+class Bystander:
+    """Watches one run and raises `InvariantBroken` at the first thing that is wrong."""
+
+    def __init__(self, options: Options, reference: Reference) -> None:
+        self._wiring = options.wiring
+        self._reference = reference
+        self._warm = options.scheme.recovery is not Recovery.REPLAY
+        sinks = options.wiring.sinks
+        self._stable = dict.fromkeys(sinks, 0)
+        self._standing: dict[int, dict[int, Any]] = {sink: {} for sink in sinks}
+        self.tentative_outputs = 0
+        self.undos = 0
+
+    def sent(self, effect: Send) -> None:
+        message = effect.message
+        if not isinstance(message, BatchArrived) or not message.stable:
+            return
+        below = self._wiring.downstream[message.upstream].index(message.task)
+        right = self._reference.outputs[message.upstream][message.batch][below]
+        if message.payload != right:
+            raise InvariantBroken(
+                "equal-message",
+                f"{self._name(message.upstream)} sends {message.payload} to "
+                f"{self._name(message.task)} as stable batch {message.batch}; it is {right}",
+            )
+
+    def processing(self, node: int, effect: ProcessBatch) -> None:
+        if effect.run is not Run.STABLE:
+            return
+        task, batch = effect.task, effect.batch
+        if effect.inputs != self._reference.inputs[task][batch]:
+            raise InvariantBroken(
+                "equal-state",
+                f"{self._name(task)} on node {node} takes {effect.inputs} for stable batch {batch}",
+            )
+        stateful = self._warm and self._wiring.upstream[task]
+        if stateful and effect.state != self._reference.states[task][batch]:
+            raise InvariantBroken(
+                "equal-state",
+                f"{self._name(task)} on node {node} begins stable batch {batch} in another state "
+                "than its twin",
+            )
+
+    def published(self, sink: int, at_us: int, records: Sequence[OutputRecord]) -> None:
+        for record in records:
+            if record.kind is Kind.STABLE:
+                self._check_stable(sink, record)
+            elif record.kind is Kind.UNDO:
+                self._check_undo(sink, record)
+            else:
+                self._check_tentative(sink, record)
+
+    def _check_stable(self, sink: int, record: OutputRecord) -> None:
+        if record.batch != self._stable[sink]:
+            raise InvariantBroken(
+                "stable-once",
+                f"{self._name(sink)} publishes stable batch {record.batch}; "
+                f"{self._stable[sink]} is next",
+            )
+        if record.batch in self._standing[sink]:
+            raise InvariantBroken(
+                "every-correction",
+                f"{self._name(sink)} publishes stable batch {record.batch}, whose tentative "
+                "output was not undone",
+            )
+        if record.payload != self._reference.outputs[sink][record.batch][0]:
+            raise InvariantBroken(
+                "equal-output",
+                f"{self._name(sink)} publishes {record.payload} for batch {record.batch}; the "
+                f"twin has {self._reference.outputs[sink][record.batch][0]}",
+            )
+        self._stable[sink] += 1
+
+    def _check_undo(self, sink: int, record: OutputRecord) -> None:
+        self.undos += 1
+        if record.batch < self._stable[sink]:
+            raise InvariantBroken(
+                "stable-once", f"{self._name(sink)} undoes stable batch {record.batch}"
+            )
+        standing = self._standing[sink]
+        for batch in [batch for batch in standing if batch >= record.batch]:
+            del standing[batch]
+
+    def _check_tentative(self, sink: int, record: OutputRecord) -> None:
+        self.tentative_outputs += 1
+        if record.batch < self._stable[sink] or record.batch in self._standing[sink]:
+            raise InvariantBroken(
+                "no-late-tentative",
+                f"{self._name(sink)} publishes tentative batch {record.batch} again",
+            )
+        self._standing[sink][record.batch] = record.payload
+
+    def at_end(self, batches: int) -> None:
+        """After everything has healed."""
+        for sink, done in self._stable.items():
+            if done < batches:
+                raise InvariantBroken(
+                    "convergence",
+                    f"{self._name(sink)} has published {done} of {batches} stable batches",
+                )
+            if self._standing[sink]:
+                raise InvariantBroken(
+                    "every-correction",
+                    f"tentative output of {self._name(sink)} still stands: "
+                    f"{sorted(self._standing[sink])}",
+                )
+
+    def _name(self, task: int) -> str:
+        return self._wiring.names[task]

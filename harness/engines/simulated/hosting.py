@@ -1,0 +1,302 @@
+"""Nodes that compute, links that lose, and the coordinator's process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, ClassVar, Protocol
+
+from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
+from harness.engines.simulated.log import OutputPartition, Store
+from harness.engines.simulated.options import Options
+from harness.engines.simulated.synthetic import CountOperator, DigestOperator
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.node import NodeMachine
+from harness.protocol.operators import TaskOperator
+from harness.protocol.scheme import Method
+from harness.seeds import derive_seed
+
+
+class Observer(Protocol):
+    """Who watches a run: checkers, traces."""
+
+    def sent(self, effect: do.Send) -> None: ...
+    def processing(self, node: int, effect: do.ProcessBatch) -> None: ...
+    def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None: ...
+
+
+class SimulatedNode:
+    """A machine that can crash, stop, slow down and tell the wrong time."""
+
+    __slots__ = (
+        "alive", "boot", "clock_base", "copies", "cut", "deferred", "drift", "free_at", "machine",
+        "number", "paused", "slowness", "true_base",
+    )  # fmt: skip
+
+    def __init__(self, number: int, lanes: int) -> None:
+        self.number = number
+        self.boot = 0
+        self.alive = False
+        self.machine: NodeMachine | None = None
+        self.free_at = [0] * lanes
+        self.paused = False
+        self.cut = False
+        self.slowness = 1
+        self.drift = 0
+        self.clock_base = self.true_base = 0
+        self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.copies: dict[int, int] = {}
+        """Task to incarnation of the copies it hosts."""
+
+    def clock(self, now: int) -> int:
+        """What this node takes the time for."""
+        passed = now - self.true_base
+        return self.clock_base + passed + passed * self.drift // 1000
+
+    def true_time(self, clock: int) -> int:
+        """When this node's clock will show ``clock``."""
+        ahead = clock - self.clock_base
+        return self.true_base + -(-ahead * 1000 // (1000 + self.drift))
+
+    def set_drift(self, drift: int, now: int) -> None:
+        self.clock_base, self.true_base, self.drift = self.clock(now), now, drift
+
+
+class Hosting:
+    """The machines of one run, and what passes between them."""
+
+    performers: ClassVar[dict[type, Callable[[Any, SimulatedNode, Any], None]]] = {}
+    """How each effect of a node is done; `World` fills it."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        observers: Sequence[Observer] = (),
+        operators: Sequence[TaskOperator] | None = None,
+        sources: Callable[[int, int], Any] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self.options = options
+        self.kernel = Kernel()
+        self.wiring = options.wiring
+        self.scheme = options.scheme
+        self.operators = list(operators) if operators is not None else make_operators(options)
+        self._given_source = sources
+        self._random = Random(derive_seed(options.seed, "world"))
+        self.observers = observers
+        self.validate = validate
+        self.store = Store()
+        self.partitions = {sink: OutputPartition() for sink in self.wiring.sinks}
+        self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
+        self.coordinator: CoordinatorMachine | None = None
+        self._coordinator_life = 0
+        self._hosts: list[dict[int, int]] = [{} for _ in self.wiring.tasks]
+        """Task to {node: incarnation} of the copies that are there."""
+        self._readers: dict[tuple[int, int, int], int] = {}
+        """(source, node, incarnation) to the next batch to read."""
+        self._cut_batches = 0
+        self.store_away = self.log_away = 0
+        self.loss_percent = 0
+        self._blocked: Counter[tuple[int, int]] = Counter()
+        self.sent_messages = 0
+        self.fault_counts: Counter[str] = Counter()
+        self.compute_us = [0] * len(self.wiring.names)
+        self.copy_us = [0] * len(self.wiring.names)
+        self.healed = False
+
+    def _tell(self, number: int, boot: int, item: told.NodeInput) -> None:
+        """Hand ``item`` to a node, if it still lives the life it is meant for."""
+        node = self.nodes[number]
+        if not node.alive or node.boot != boot:
+            return
+        if node.paused:
+            node.deferred.append((self._tell, (number, boot, item)))
+            return
+        machine = node.machine
+        assert machine is not None
+        effects = machine.handle(item, now=node.clock(self.kernel.now))
+        if self.validate:
+            task = getattr(item, "task", None)
+            copy = machine.copies.get(task) if task is not None else None
+            if copy is not None:
+                copy.validate()
+        kind = type(item)
+        if kind is told.TimerFired or kind is told.CopyOrdered or kind is told.CopyRetired:
+            self._note_copies(node)
+        self._perform(node, effects)
+
+    def _note_copies(self, node: SimulatedNode) -> None:
+        assert node.machine is not None
+        copies = {task: copy.incarnation for task, copy in node.machine.copies.items()}
+        if copies == node.copies:
+            return
+        for task in node.copies:
+            del self._hosts[task][node.number]
+        for task, incarnation in copies.items():
+            self._hosts[task][node.number] = incarnation
+        node.copies = copies
+
+    def _forget_copies(self, node: SimulatedNode) -> None:
+        for task in node.copies:
+            del self._hosts[task][node.number]
+        node.copies = {}
+
+    def _perform(self, node: SimulatedNode, effects: Sequence[do.Effect]) -> None:
+        for effect in effects:
+            self.performers[type(effect)](self, node, effect)
+
+    def _set_timer(self, node: SimulatedNode, effect: do.SetTimer) -> None:
+        at = max(self.kernel.now, node.true_time(effect.at))
+        fired = told.TimerFired(cause=effect.cause, key=effect.key)
+        self.kernel.at(at, TIMER, self._tell, node.number, node.boot, fired)
+
+    def _compute(
+        self, node: SimulatedNode, cost_us: int, item: told.NodeInput, lane: int = 0
+    ) -> None:
+        """Occupy a lane, then hand ``item`` back."""
+        lane = min(lane, len(node.free_at) - 1)
+        begin = max(self.kernel.now, node.free_at[lane])
+        done = begin + cost_us * node.slowness
+        node.free_at[lane] = done
+        self.kernel.at(done, ANSWER, self._tell, node.number, node.boot, item)
+
+    def _process(self, node: SimulatedNode, effect: do.ProcessBatch) -> None:
+        for observer in self.observers:
+            observer.processing(node.number, effect)
+        operator = self.operators[effect.task]
+        state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
+        costs = self.options.costs
+        cost = costs.batch_us + costs.tuple_us * operator.tuples(effect.inputs)
+        if effect.copies_state:
+            rules = self.scheme.tentative
+            undo = rules is not None and rules.method is Method.UNDO
+            each = costs.compare_us if undo else costs.copy_us
+            copying = each * operator.state_tuples(effect.state)
+            self.copy_us[effect.task] += copying
+            cost += copying
+        self.compute_us[effect.task] += cost
+        answer = told.BatchProcessed(
+            cause=effect.cause,
+            task=effect.task,
+            incarnation=effect.incarnation,
+            run=effect.run,
+            ticket=effect.ticket,
+            batch=effect.batch,
+            state=state,
+            outputs=outputs,
+        )
+        self._compute(node, cost, answer, 1 if effect.run is told.Run.TENTATIVE else 0)
+
+    def _rebuild(self, node: SimulatedNode, effect: do.RebuildState) -> None:
+        operator, costs = self.operators[effect.task], self.options.costs
+        state = effect.state
+        cost = costs.copy_us * operator.state_tuples(state)
+        each = costs.tuple_us + (costs.compare_us if effect.method is Method.UNDO else 0)
+        for offset, inputs in enumerate(effect.inputs):
+            cost += each * operator.tuples(inputs)
+            state, _ = operator.process(state, effect.first_batch + offset, inputs)
+        answer = told.StateRebuilt(
+            cause=effect.cause,
+            task=effect.task,
+            incarnation=effect.incarnation,
+            ticket=effect.ticket,
+            state=state,
+        )
+        self._compute(node, cost, answer)
+
+    def _send(self, node: SimulatedNode, effect: do.Send) -> None:
+        for observer in self.observers:
+            observer.sent(effect)
+        if not node.cut:
+            self._deliver(node.number, effect)
+
+    def _deliver(self, sender: int, effect: do.Send) -> None:
+        for number, incarnation in self._hosts[effect.to].items():
+            if effect.incarnation in (None, incarnation):
+                self._transmit(sender, number, effect.message)
+
+    def _transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
+        node = self.nodes[receiver]
+        if node.cut or self._blocked[sender, receiver] > 0:
+            return
+        for delay in self._delays():
+            at = self.kernel.now + delay
+            self.kernel.at(at, MESSAGE, self._tell, receiver, node.boot, message)
+
+    def _delays(self) -> Sequence[int]:
+        """One delay per delivery: none if lost, two if repeated."""
+        self.sent_messages += 1
+        network = self.options.network
+        draw = self._random.random()
+        delay = network.delay_us + int(draw * network.jitter_us)
+        if not self.loss_percent:
+            return (delay,)
+        luck = self._random.random() * 100
+        if luck < self.loss_percent:
+            return ()
+        late = delay + int(self._random.random() * 50 * network.jitter_us)
+        return (delay, late) if luck < 2 * self.loss_percent else (late,)
+
+    def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
+        if not node.cut:
+            for delay in self._delays():
+                at = self.kernel.now + delay
+                self.kernel.at(at, MESSAGE, self._tell_coordinator, effect.heartbeat)
+
+    def _tell_coordinator(self, item: told.CoordinatorInput, life: int | None = None) -> None:
+        machine = self.coordinator
+        if machine is None or (life is not None and life != self._coordinator_life):
+            return
+        effects = machine.handle(item, now=self.kernel.now)
+        if self.validate:
+            machine.validate()
+        self._perform_coordinator(effects)
+
+    def _perform_coordinator(self, effects: Sequence[do.Effect]) -> None:
+        life = self._coordinator_life
+        for effect in effects:
+            if isinstance(effect, do.SetTimer):
+                fired = told.TimerFired(cause=effect.cause, key=effect.key)
+                self.kernel.at(effect.at, TIMER, self._tell_coordinator, fired, life)
+            elif isinstance(effect, do.SendOrder):
+                self._transmit(-1, effect.node, effect.order)
+            elif isinstance(effect, do.Send):
+                self._deliver(-1, effect)
+            else:
+                assert isinstance(effect, do.StoreRegistry | do.LoadRegistry)
+                at = self.kernel.now + self.options.network.store_us
+                self.kernel.at(at, ANSWER, self._serve_registry, effect, life)
+
+    def _serve_registry(self, effect: do.StoreRegistry | do.LoadRegistry, life: int) -> None:
+        if self.store_away:
+            return
+        answer: told.CoordinatorInput
+        if isinstance(effect, do.StoreRegistry):
+            self.store.put_registry(effect.version, effect.registry)
+            self.store.forget(getattr(effect.registry, "epoch", 0))
+            answer = told.RegistryStored(cause=effect.cause, version=effect.version)
+        else:
+            answer = told.RegistryLoaded(cause=effect.cause, registry=self.store.registry)
+        at = self.kernel.now + self.options.network.store_us
+        self.kernel.at(at, ANSWER, self._tell_coordinator, answer, life)
+
+
+def make_operators(options: Options) -> list[TaskOperator]:
+    """The synthetic operators that ``options`` name."""
+    wiring = options.wiring
+    operators: list[TaskOperator] = []
+    for task in wiring.tasks:
+        percent = options.percent if wiring.upstream[task] else 100
+        fan_out = len(wiring.downstream[task])
+        memory = wiring.memory[task]
+        if options.counts_only:
+            operators.append(CountOperator(memory=memory, fan_out=fan_out, percent=percent))
+        else:
+            operators.append(
+                DigestOperator(task=task, memory=memory, fan_out=fan_out, percent=percent)
+            )
+    return operators

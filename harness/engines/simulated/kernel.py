@@ -1,0 +1,42 @@
+"""Virtual time: a heap of events in a total order of (time, priority, sequence)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+FAULT, ANSWER, MESSAGE, TIMER = range(4)
+"""Priorities: what happens first of what happens at one instant."""
+
+
+class Kernel:
+    """Integer microseconds; equal instants run by priority, then in the order scheduled."""
+
+    __slots__ = ("_heap", "_sequence", "now", "processed")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.processed = 0
+        self._heap: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+
+    def at(self, time: int, priority: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Call ``action(*arguments)`` at ``time``, which must not lie in the past."""
+        if time < self.now:
+            raise ValueError(f"an event at {time} µs, when it is {self.now} µs")
+        self._sequence += 1
+        heappush(self._heap, (time, priority, self._sequence, action, arguments))
+
+    def run(self, *, until: int, stop: Callable[[], bool] | None = None) -> bool:
+        """Run events up to and including ``until``; True if ``stop`` ended it before."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            time, _, _, action, arguments = heappop(heap)
+            self.now = time
+            self.processed += 1
+            action(*arguments)
+            if stop is not None and stop():
+                return True
+        self.now = max(self.now, until)
+        return False

@@ -1,0 +1,134 @@
+"""Everything a simulated run is made of, as one value; a run is (commit, seed, options)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Scheme
+from harness.protocol.wiring import Wiring
+
+
+class FaultKind(StrEnum):
+    """What can go wrong, for a while."""
+
+    CRASH = "crash"
+    """A node loses everything; it comes back empty afterwards."""
+    RACK = "rack"
+    """All nodes of a rack crash at once."""
+    PAUSE = "pause"
+    """A node does nothing, and then goes on as if no time had passed."""
+    CUT = "cut"
+    """A node's messages and requests get lost, both ways; it goes on computing."""
+    LINK = "link"
+    """The messages between two nodes get lost."""
+    SLOW = "slow"
+    """A node computes ``amount`` times slower."""
+    DRIFT = "drift"
+    """A node's clock runs ``amount`` per mille fast."""
+    WEATHER = "weather"
+    """``amount`` per cent of all messages get lost, as many repeated, and more reordered."""
+    STORE = "store"
+    """The store answers nothing."""
+    LOG = "log"
+    """The log accepts and delivers nothing."""
+    COORDINATOR = "coordinator"
+    """The coordinator crashes; it comes back with what it had stored."""
+    REPLAN = "replan"
+    """Not a fault: the plan is changed for good, to the tasks numbered in ``plan``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong, and when it heals."""
+
+    kind: FaultKind
+    at_us: int
+    until_us: int
+    target: int = 0
+    """A node, or a rack's number; unused by kinds that hit everything."""
+    other: int = 0
+    """The other end of a link."""
+    amount: int = 0
+    plan: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.target}"
+            f"{f'-{self.other}' if self.kind is FaultKind.LINK else ''}"
+            f"{f' x{self.amount}' if self.amount else ''}"
+            f" from {self.at_us / 1e6:.3f} s to {self.until_us / 1e6:.3f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What things take on a node of speed 1, in microseconds."""
+
+    batch_us: int = 20_000
+    """Any batch, however small."""
+    tuple_us: int = 0
+    """Processing one tuple (p_proc)."""
+    copy_us: int = 0
+    """Copying one tuple of state (p_copy)."""
+    compare_us: int = 0
+    """Reading and comparing one tuple of the undo history (p_comp)."""
+    store_us: int = 0
+    """Writing one tuple of state into a checkpoint, on the node."""
+    load_us: int = 0
+    """Reading one tuple of state back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """How long messages, the log and the store take, in microseconds."""
+
+    delay_us: int = 2_000
+    jitter_us: int = 1_000
+    """Added to the delay, uniform: messages between different pairs are reordered."""
+    store_us: int = 5_000
+    log_us: int = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """A simulated run."""
+
+    seed: int
+    """Of delays and of what weather does; everything else stands here."""
+    topology: str
+    wiring: Wiring
+    scheme: Scheme
+    nodes: tuple[NodeInfo, ...]
+    placement: tuple[int, ...]
+    """Task to the node of its first primary."""
+    batches: int
+    interval_us: int
+    """Between batches; batch b is complete at (b + 1) intervals."""
+    tuples: int
+    """Per source and batch."""
+    percent: int = 100
+    """Selectivity of every operator that is no source."""
+    counts_only: bool = False
+    costs: Costs = Costs()
+    network: Network = Network()
+    lanes: int = 1
+    """Computations a node runs at once; 2 lets the tentative one run beside the stable one, as
+    on the partner replica of a Borealis node."""
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def horizon_us(self) -> int:
+        """The end of the safety phase: all batches are out and every fault has healed."""
+        last = max((f.until_us for f in self.faults), default=0)
+        return max(last, (self.batches + 1) * self.interval_us)
+
+    def describe(self) -> dict[str, Any]:
+        """All options in terms of JSON."""
+        document = asdict(self)
+        document["wiring"] = {"tasks": len(self.wiring.names), "topology": self.topology}
+        document["faults"] = [str(fault) for fault in self.faults]
+        document["nodes"] = [f"{n.name}@{n.rack}x{n.slots}" for n in self.nodes]
+        return document

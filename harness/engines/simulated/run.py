@@ -1,0 +1,128 @@
+"""One simulated schedule from beginning to end, with everything that watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from harness.engines.simulated.checkers import (
+    Bystander,
+    InvariantBroken,
+    Violation,
+    synthetic_reference,
+)
+from harness.engines.simulated.options import Options
+from harness.engines.simulated.world import World
+from harness.errors import ProtocolViolation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one schedule did."""
+
+    seed: int
+    scheme: str
+    topology: str
+    faults: Mapping[str, int]
+    """Faults that really began, by kind."""
+    violation: Violation | None
+    events: int
+    messages: int
+    tentative_outputs: int
+    virtual_us: int
+
+
+def settle_us(options: Options) -> int:
+    """The bound of the liveness phase: detection and restart of everything, twice over, then all
+    batches again at the pace of the slowest node with every task on it."""
+    costs = options.costs
+    tasks = len(options.wiring.names)
+    states = max(options.wiring.memory) * options.tuples * tasks
+    batch = costs.batch_us + costs.tuple_us * options.tuples * tasks
+    state = (costs.copy_us + costs.compare_us + costs.store_us + costs.load_us) * states
+    work = 2 * options.batches * tasks * (batch + state)
+    detection = options.scheme.suspect_after_us + 4 * options.scheme.heartbeat_us
+    hops = 4 * options.wiring.depth()
+    return 10 * detection + hops * 2 * options.scheme.heartbeat_us + work + 60_000_000
+
+
+def simulate(
+    options: Options, *, prepare: Callable[[World], None] | None = None, validate: bool = True
+) -> Report:
+    """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more."""
+    reference = synthetic_reference(
+        options.wiring, options.batches, options.tuples, options.percent
+    )
+    bystander = Bystander(options, reference)
+    world = World(options, observers=(bystander,), validate=validate)
+    if prepare is not None:
+        prepare(world)
+    violation = None
+    try:
+        world.start()
+        world.kernel.run(until=options.horizon_us)
+        world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
+        bystander.at_end(options.batches)
+    except InvariantBroken as broken:
+        violation = Violation(
+            seed=options.seed, invariant=broken.invariant, what=broken.what, story=tell(world)
+        )
+    except ProtocolViolation as bug:
+        violation = Violation(
+            seed=options.seed,
+            invariant="machine",
+            what=str(bug).splitlines()[0],
+            story=str(bug),
+        )
+    return Report(
+        seed=options.seed,
+        scheme=options.scheme.name,
+        topology=options.topology,
+        faults=dict(world.fault_counts),
+        violation=violation,
+        events=world.kernel.processed,
+        messages=world.sent_messages,
+        tentative_outputs=bystander.tentative_outputs,
+        virtual_us=world.kernel.now,
+    )
+
+
+def tell(world: World) -> str:
+    """Where every copy is, then the coordinator's story and those of the copies furthest back."""
+    lines = [f"at {world.kernel.now / 1e6:.6f} s"]
+    copies = [
+        (copy.position, node.number, copy)
+        for node in world.nodes
+        if node.machine is not None
+        for copy in node.machine.copies.values()
+    ]
+    for position, number, copy in copies:
+        lines.append(
+            f"  node {number}: {world.wiring.names[copy.task]} incarnation {copy.incarnation} "
+            f"term {copy.term} {copy.phase} {copy.mode}, next batch {position}"
+        )
+    sinks = [copy for _, _, copy in copies if copy.sink and copy.primary]
+    behind = [copy for _, _, copy in sorted(copies, key=lambda entry: entry[:2])]
+    lines.extend(copy.story.tell() for copy in [*sinks, *behind][:3])
+    if world.coordinator is not None:
+        lines.append(world.coordinator.story.tell())
+    return "\n".join(lines)
+
+
+def shrink(
+    options: Options, fails: Callable[[Options], bool] | None = None
+) -> tuple[Options, tuple[int, ...]]:
+    """Leave out one fault after the other as long as the run still fails.
+
+    Returns the smaller options and the numbers of the faults that remain.
+    """
+    fails = fails or (lambda o: simulate(o).violation is not None)
+    kept = list(range(len(options.faults)))
+    progress = True
+    while progress:
+        progress = False
+        for number in list(kept):
+            fewer = [n for n in kept if n != number]
+            if fails(replace(options, faults=tuple(options.faults[n] for n in fewer))):
+                kept, progress = fewer, True
+    return replace(options, faults=tuple(options.faults[n] for n in kept)), tuple(kept)

@@ -1,0 +1,195 @@
+"""All options of a random run, drawn from one seed.
+
+Each group of options has a generator of its own, derived from the seed by name, so fixing one of
+them (a scheme, a topology, fewer faults) leaves the others as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.topologies import TOPOLOGIES, named
+from harness.errors import UsageError
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import (
+    Closing,
+    Corrections,
+    Method,
+    Policy,
+    Recovery,
+    Scheme,
+    Tentative,
+)
+from harness.protocol.wiring import Wiring
+from harness.seeds import derive_seed
+from harness.text import did_you_mean
+
+SCHEMES = ("replay", "checkpoint", "global", "active", "rppg", "ppa", "dpc")
+INTERVAL_US = 1_000_000
+SLOWNESS = (3, 10, 40)
+
+
+def draw(
+    seed: int, *, scheme: str | None = None, topology: str | None = None, batches: int = 30
+) -> Options:
+    """The run that ``seed`` stands for; None draws that option too."""
+
+    def random(name: str) -> Random:
+        return Random(derive_seed(seed, "schedule", name))
+
+    name = scheme or random("scheme").choice(SCHEMES)
+    shape = topology or random("topology").choice([t for t in TOPOLOGIES if t != "recovery"])
+    wiring = named(shape, random("wiring"))
+    chosen = draw_scheme(name, wiring, random("options"))
+    nodes, placement = draw_nodes(wiring, chosen, random("nodes"))
+    options = Options(
+        seed=seed,
+        topology=shape,
+        wiring=wiring,
+        scheme=chosen,
+        nodes=nodes,
+        placement=placement,
+        batches=batches,
+        interval_us=INTERVAL_US,
+        tuples=10,
+        costs=draw_costs(random("costs")),
+        network=draw_network(random("network")),
+        lanes=random("lanes").choice((1, 1, 2)),
+    )
+    return replace(options, faults=draw_faults(options, random("faults")))
+
+
+def draw_scheme(name: str, wiring: Wiring, random: Random) -> Scheme:
+    """The scheme ``name`` with intervals, plan and policies drawn."""
+    if name not in SCHEMES:
+        raise UsageError(
+            f"there is no scheme {name!r} to simulate", remedy=did_you_mean(name, SCHEMES)
+        )
+    every = random.randint(1, 6)
+    inner = [task for task in wiring.tasks if wiring.upstream[task]]
+    some = tuple(sorted(random.sample(inner, random.randint(0, len(inner)))))
+    order = list(wiring.tasks)
+    random.shuffle(order)
+    beat = random.choice((500_000, 1_000_000, 2_000_000))
+    scheme = Scheme(
+        name=name,
+        recovery={"replay": Recovery.REPLAY, "global": Recovery.GLOBAL}.get(name, Recovery.LOCAL),
+        checkpoint_every=0 if name == "replay" else every,
+        trim_every_us=random.choice((1, 2, 5)) * 1_000_000,
+        recovery_order=tuple(order),
+        heartbeat_us=beat,
+        suspect_after_us=beat * random.choice((2, 3)) + beat // 2,
+    )
+    if name in ("active", "ppa"):
+        plan = tuple(wiring.tasks) if name == "active" else some
+        return replace(scheme, replicated=plan, tentative=_tentative(Closing.COORDINATOR, random))
+    if name == "rppg":
+        return replace(scheme, replicated=some)
+    if name == "dpc":
+        return replace(scheme, replicated=some, tentative=_tentative(Closing.TASK, random))
+    return scheme
+
+
+def _tentative(closing: Closing, random: Random) -> Tentative:
+    bounds = {
+        Closing.COORDINATOR: (0, 0, 2_000_000, 5_000_000),
+        Closing.TASK: (500_000, 1_500_000, 4_000_000),
+    }
+    method = random.choice(list(Method))
+    return Tentative(
+        closing=closing,
+        bound_us=random.choice(bounds[closing]),
+        during_failure=random.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
+        during_stabilization=random.choice(list(Policy)),
+        method=method,
+        snapshot_every=random.choice((0, 0, 3)) if method is Method.CHECKPOINT else 0,
+        corrections=random.choice(list(Corrections)),
+    )
+
+
+def draw_nodes(
+    wiring: Wiring, scheme: Scheme, random: Random
+) -> tuple[tuple[NodeInfo, ...], tuple[int, ...]]:
+    """Working nodes with the primaries, round-robin over the racks, and standby nodes."""
+    tasks = len(wiring.names)
+    racks = random.randint(2, 4)
+    working = tasks if tasks > 12 else random.randint(max(2, tasks // 2), tasks)
+    per_node = -(-tasks // working)
+    standby = max(1, working * random.randint(2, 4) // 4)
+    slots = per_node + -(-len(scheme.replicated) // standby) + random.randint(0, 1)
+    nodes = [
+        NodeInfo(name=f"w{n}", rack=f"r{n % racks}", slots=per_node) for n in range(working)
+    ] + [NodeInfo(name=f"s{n}", rack=f"r{n % racks}", slots=slots) for n in range(standby)]
+    return tuple(nodes), tuple(task % working for task in wiring.tasks)
+
+
+def draw_costs(random: Random) -> Costs:
+    """From nearly nothing to four fifths of a batch interval per batch."""
+    return Costs(
+        batch_us=random.choice((1_000, 30_000, 150_000)),
+        tuple_us=random.choice((0, 100, 1_000)),
+        copy_us=random.choice((0, 50)),
+        compare_us=random.choice((0, 50)),
+        store_us=random.choice((0, 200)),
+        load_us=random.choice((0, 200)),
+    )
+
+
+def draw_network(random: Random) -> Network:
+    return Network(
+        delay_us=random.choice((500, 5_000, 50_000)),
+        jitter_us=random.choice((1_000, 20_000, 400_000)),
+        store_us=random.choice((1_000, 20_000, 200_000)),
+        log_us=random.choice((1_000, 20_000, 200_000)),
+    )
+
+
+def draw_faults(options: Options, random: Random) -> tuple[Fault, ...]:
+    """Three to eight of them, some while others last, at any time while batches come."""
+    horizon = (options.batches + 1) * options.interval_us
+    count = random.randint(3, 8)
+    kinds = [random.choice(_KINDS) for _ in range(count)]
+    faults: list[Fault] = []
+    for kind in kinds:
+        at = random.randrange(options.interval_us, horizon)
+        if random.random() < 0.3 and faults:
+            at = min(horizon - 1, faults[-1].at_us + random.randrange(2_500_000))
+        faults.append(_fault(kind, at, options, random))
+    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+
+
+_WEIGHTS = {
+    FaultKind.CRASH: 6, FaultKind.RACK: 2, FaultKind.PAUSE: 3, FaultKind.CUT: 3, FaultKind.LINK: 2,
+    FaultKind.SLOW: 2, FaultKind.DRIFT: 1, FaultKind.WEATHER: 2, FaultKind.STORE: 1,
+    FaultKind.LOG: 1, FaultKind.COORDINATOR: 2, FaultKind.REPLAN: 1,
+}  # fmt: skip
+_KINDS = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]
+
+
+def _fault(kind: FaultKind, at: int, options: Options, random: Random) -> Fault:
+    nodes = len(options.nodes)
+    amount = 0
+    plan: tuple[int, ...] = ()
+    if kind is FaultKind.SLOW:
+        amount = random.choice(SLOWNESS)
+    elif kind is FaultKind.DRIFT:
+        amount = random.choice((-300, -50, 50, 300))
+    elif kind is FaultKind.WEATHER:
+        amount = random.choice((2, 10, 30))
+    elif kind is FaultKind.REPLAN and options.scheme.recovery is Recovery.LOCAL:
+        inner = [t for t in options.wiring.tasks if options.wiring.upstream[t]]
+        plan = tuple(sorted(random.sample(inner, random.randint(0, len(inner)))))
+    if kind is FaultKind.REPLAN and options.scheme.name in ("replay", "checkpoint", "global"):
+        kind = FaultKind.CRASH  # these have no plan to adapt
+    lasting = random.choice((300_000, 1_500_000, 6_000_000, 15_000_000))
+    return Fault(
+        kind=kind,
+        at_us=at,
+        until_us=at + random.randrange(lasting // 2, lasting),
+        target=random.randrange(nodes),
+        other=random.randrange(nodes),
+        amount=amount,
+        plan=plan,
+    )

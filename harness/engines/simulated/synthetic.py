@@ -1,0 +1,90 @@
+"""Operators for simulation: one whose output betrays every mistake, one that only counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_PRIME = (1 << 61) - 1
+_MISSING = 0x9E3779B97F4A7C15 % _PRIME
+
+Digest = tuple[int, int]
+"""(tuples, digest): how much a batch is, and a number that depends on all that it was made of."""
+
+
+def mix(*numbers: int) -> int:
+    """A number in [0, 2**61-1) that depends on every argument and their order."""
+    value = 1469598103934665603 % _PRIME
+    for number in numbers:
+        value = (value * 1099511628211 + number + 1) % _PRIME
+    return value
+
+
+def source_batch(source: int, batch: int, tuples: int) -> Digest:
+    """What a source partition holds."""
+    return (tuples, mix(source, batch, tuples))
+
+
+class DigestOperator:
+    """A window over the last ``memory`` batches; the output is a digest of the window.
+
+    A batch that was lost, repeated, taken out of order or with its parts in another order
+    changes every later output within the window.
+    """
+
+    def __init__(self, *, task: int, memory: int, fan_out: int, percent: int = 100) -> None:
+        self.memory = memory
+        self._task = task
+        self._fan_out = max(1, fan_out)
+        self._percent = percent
+
+    def initial(self) -> Any:
+        return ()
+
+    def process(
+        self, state: Any, batch: int, inputs: Sequence[Digest | None]
+    ) -> tuple[Any, tuple[Digest, ...]]:
+        value = count = 0
+        for part in inputs:
+            count += part[0] if part else 0
+            value = (value * 1099511628211 + (part[1] if part else _MISSING)) % _PRIME
+        window = (
+            (*state[-self.memory + 1 :], (count, value)) if self.memory > 1 else ((count, value),)
+        )
+        whole = self._task + batch
+        for entry in window:
+            whole = (whole * 1099511628211 + entry[1]) % _PRIME
+        share = count * self._percent // (100 * self._fan_out)
+        return window, tuple((share, (whole * 31 + i) % _PRIME) for i in range(self._fan_out))
+
+    def tuples(self, inputs: Sequence[Digest | None]) -> int:
+        return sum(part[0] for part in inputs if part)
+
+    def state_tuples(self, state: Any) -> int:
+        return sum(entry[0] for entry in state)
+
+
+class CountOperator:
+    """Counts alone, so that ten thousand tasks fit: payloads are numbers of tuples."""
+
+    def __init__(self, *, memory: int, fan_out: int, percent: int = 100) -> None:
+        self.memory = memory
+        self._fan_out = max(1, fan_out)
+        self._percent = percent
+
+    def initial(self) -> Any:
+        return 0
+
+    def process(
+        self, state: Any, batch: int, inputs: Sequence[int | None]
+    ) -> tuple[Any, tuple[int, ...]]:
+        count = sum(part for part in inputs if part)
+        held = min(state + count, count * self.memory)
+        share = count * self._percent // (100 * self._fan_out)
+        return held, (share,) * self._fan_out
+
+    def tuples(self, inputs: Sequence[int | None]) -> int:
+        return sum(part for part in inputs if part)
+
+    def state_tuples(self, state: Any) -> int:
+        return int(state)

@@ -1,0 +1,168 @@
+"""Nodes, links, log and store in virtual time, hosting the protocol's machines.
+
+The world does what effects ask for and nothing else: it decides when things happen and what gets
+lost, never what they mean. Everything random comes from one generator seeded by the options, and
+is drawn in the order of events, so a run is a function of its options.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.engines.simulated.kernel import FAULT, MESSAGE
+from harness.engines.simulated.options import FaultKind
+from harness.engines.simulated.servers import Serving
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.node import NodeMachine
+
+
+class World(Serving):
+    """One run: what comes from outside, on top of what its nodes and servers do."""
+
+    def start(self) -> None:
+        """Schedule everything that comes from outside."""
+        self._start_coordinator()
+        for node in self.nodes:
+            self._boot(node.number)
+        for batch in range(self.options.batches):
+            self.kernel.at((batch + 1) * self.options.interval_us, MESSAGE, self._cut_batch, batch)
+        for fault in self.options.faults:
+            self.kernel.at(fault.at_us, FAULT, self._begin, fault)
+            if fault.kind is not FaultKind.REPLAN:
+                self.kernel.at(fault.until_us, FAULT, self._end, fault)
+
+    def finished(self) -> bool:
+        """Every batch's stable output is in its partition."""
+        last = self.options.batches
+        return all(p.next_stable >= last for p in self.partitions.values())
+
+    def _begin(self, fault: Any) -> None:
+        self.fault_counts[str(fault.kind)] += 1
+        match fault.kind:
+            case FaultKind.CRASH:
+                self._crash(fault.target)
+            case FaultKind.RACK:
+                for node in self.rack(fault.target):
+                    self._crash(node)
+            case FaultKind.PAUSE:
+                self.nodes[fault.target].paused = True
+            case FaultKind.CUT:
+                self.nodes[fault.target].cut = True
+            case FaultKind.LINK:
+                self._blocked[fault.target, fault.other] += 1
+                self._blocked[fault.other, fault.target] += 1
+            case FaultKind.SLOW:
+                self.nodes[fault.target].slowness = fault.amount
+            case FaultKind.DRIFT:
+                self.nodes[fault.target].set_drift(fault.amount, self.kernel.now)
+            case FaultKind.WEATHER:
+                self.loss_percent += fault.amount
+            case FaultKind.STORE:
+                self.store_away += 1
+            case FaultKind.LOG:
+                self.log_away += 1
+            case FaultKind.COORDINATOR:
+                self.coordinator = None
+                self._coordinator_life += 1
+            case FaultKind.REPLAN:
+                self._tell_coordinator(
+                    told.PlanAdapted(cause="plan adapted", replicated=fault.plan)
+                )
+
+    def _end(self, fault: Any) -> None:
+        match fault.kind:
+            case FaultKind.CRASH:
+                self._boot(fault.target)
+            case FaultKind.RACK:
+                for node in self.rack(fault.target):
+                    self._boot(node)
+            case FaultKind.PAUSE:
+                self._resume(fault.target)
+            case FaultKind.CUT:
+                self.nodes[fault.target].cut = False
+            case FaultKind.LINK:
+                self._blocked[fault.target, fault.other] -= 1
+                self._blocked[fault.other, fault.target] -= 1
+            case FaultKind.SLOW:
+                self.nodes[fault.target].slowness = 1
+            case FaultKind.DRIFT:
+                self.nodes[fault.target].set_drift(0, self.kernel.now)
+            case FaultKind.WEATHER:
+                self.loss_percent -= fault.amount
+            case FaultKind.STORE:
+                self.store_away -= 1
+            case FaultKind.LOG:
+                self.log_away -= 1
+                self._pump_all()
+            case FaultKind.COORDINATOR:
+                self._start_coordinator()
+
+    def rack(self, number: int) -> list[int]:
+        """The nodes of the ``number``-th rack, in order of first appearance."""
+        names = list(dict.fromkeys(info.rack for info in self.options.nodes))
+        wanted = names[number % len(names)]
+        return [n for n, info in enumerate(self.options.nodes) if info.rack == wanted]
+
+    def _crash(self, number: int) -> None:
+        node = self.nodes[number]
+        if not node.alive:
+            return
+        node.alive = node.paused = False
+        node.deferred.clear()
+        self._forget_copies(node)
+        node.machine = None
+
+    def _boot(self, number: int) -> None:
+        node = self.nodes[number]
+        if node.alive:
+            return
+        node.boot += 1
+        node.alive = True
+        node.free_at = [self.kernel.now] * self.options.lanes
+        node.machine = NodeMachine(
+            node=number,
+            boot=node.boot,
+            wiring=self.wiring,
+            scheme=self.scheme,
+            initial=lambda task: self.operators[task].initial(),
+        )
+        self._perform(node, node.machine.start(now=node.clock(self.kernel.now)))
+
+    def _resume(self, number: int) -> None:
+        node = self.nodes[number]
+        if not node.paused:
+            return
+        node.paused = False
+        deferred, node.deferred = node.deferred, []
+        for action, arguments in deferred:
+            action(*arguments)
+
+    def _start_coordinator(self) -> None:
+        if self.coordinator is not None:
+            return
+        now = self.kernel.now
+        self._coordinator_life += 1
+        self.coordinator = CoordinatorMachine(
+            wiring=self.wiring,
+            scheme=self.scheme,
+            nodes=self.options.nodes,
+            placement=self.options.placement,
+            now=now,
+        )
+        self._perform_coordinator(self.coordinator.start(now=now))
+
+
+World.performers = {
+    do.Send: World._send,
+    do.SendHeartbeat: World._beat,
+    do.SetTimer: World._set_timer,
+    do.ProcessBatch: World._process,
+    do.RebuildState: World._rebuild,
+    do.StoreCheckpoint: World._store_checkpoint,
+    do.LoadCheckpoint: World._load_checkpoint,
+    do.ClaimOutput: World._claim,
+    do.PublishOutput: World._publish,
+    do.ReadSource: World._read_source,
+}

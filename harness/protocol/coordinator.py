@@ -1,0 +1,568 @@
+"""Who hosts what: suspicion, takeover, restoration, tentative closing, plan adaptation.
+
+Theory of operation
+-------------------
+The coordinator keeps a `Registry` of the copies it wants. Heartbeats say which copies there are.
+Everything it tells a node is the difference of the two, so an order may be lost, repeated or late
+and the next heartbeat mends it; and a coordinator that crashed needs nothing but the registry.
+No order leaves before the registry that explains it is stored: a number (incarnation, term) is
+never given twice.
+
+A node is lost when it was silent for too long, when its connection closed, or when it reports a
+later boot. Then, task by task: a replica on a live node is promoted; what has no replica is
+restored on a free slot in the planner's order, one by one (local), with all others from the last
+complete epoch (global), or with its ancestors from the sources (replay). Free slots that remain
+go to missing replicas. A task that stays lost longer than the bound has its batches closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.errors import ProtocolViolation
+from harness.protocol.effects import Effect, LoadRegistry, Send, SendOrder, SetTimer, StoreRegistry
+from harness.protocol.inputs import (
+    CoordinatorInput,
+    CopyOrdered,
+    CopyPromoted,
+    CopyReport,
+    CopyRetired,
+    EpochCompleted,
+    HeartbeatReceived,
+    NodeDisconnected,
+    PlanAdapted,
+    RegistryLoaded,
+    RegistryStored,
+    Start,
+    TimerFired,
+    UpstreamClosed,
+)
+from harness.protocol.recovery import replay_starts, source_start
+from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
+from harness.protocol.scheme import Closing, Recovery, Scheme
+from harness.protocol.story import Story
+from harness.protocol.wiring import Wiring
+
+SWEEP = ("sweep", 0)
+
+
+class NodeView:
+    """What the coordinator knows of a node."""
+
+    __slots__ = ("alive", "boot", "heard_at", "reports")
+
+    def __init__(self, now: int) -> None:
+        self.alive = True
+        self.boot = 1
+        self.heard_at = now
+        self.reports: dict[int, CopyReport] = {}
+
+
+class CoordinatorMachine:
+    """The only one who decides; one door, `handle`."""
+
+    def __init__(
+        self,
+        *,
+        wiring: Wiring,
+        scheme: Scheme,
+        nodes: Sequence[NodeInfo],
+        placement: Sequence[int],
+        now: int,
+    ) -> None:
+        scheme.check(wiring)
+        self.wiring = wiring
+        self.scheme = scheme
+        self.nodes = tuple(nodes)
+        self.placement = tuple(placement)
+        """Task to the node of its first primary."""
+        self.views = [NodeView(now) for _ in nodes]
+        self.tasks: list[Assignment] = []
+        self.epoch = 0
+        self.replicated = scheme.replicated
+        self.version = 0
+        self.stored_version = -1
+        self.loaded = False
+        self.lost_at: dict[int, tuple[int, int]] = {}
+        """Task to (when it was found lost, its position then), until it is back there."""
+        self._by_node: list[dict[int, Copy]] = [{} for _ in nodes]
+        self._told_epoch = -1
+        self._effects: list[Effect] = []
+        self._cause = ""
+        self._now = now
+        self.story = Story("the coordinator")
+
+    # -- the door --------------------------------------------------------------------------
+
+    def start(self, *, now: int) -> Sequence[Effect]:
+        """Read the registry of an earlier life, if there was one."""
+        cause = "coordinator start"
+        timer = SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=SWEEP)
+        return [LoadRegistry(cause=cause), timer]
+
+    def handle(self, item: CoordinatorInput, *, now: int) -> Sequence[Effect]:
+        """React to ``item``; ``now`` in microseconds, never less than before."""
+        effects: list[Effect] = []
+        self._effects, self._cause, self._now = effects, item.cause, now
+        try:
+            _HANDLERS[type(item)](self, item)
+        except AssertionError as error:
+            self.story.note(now, item, effects)
+            raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error
+        self.story.note(now, item, effects)
+        return effects
+
+    def registry(self) -> Registry:
+        return Registry(
+            version=self.version,
+            tasks=tuple(self.tasks),
+            epoch=self.epoch,
+            replicated=self.replicated,
+        )
+
+    # -- inputs ----------------------------------------------------------------------------
+
+    def _registry_loaded(self, item: RegistryLoaded) -> None:
+        if self.loaded:
+            return
+        self.loaded = True
+        registry = item.registry
+        if registry is None:
+            self._first_placement()
+            self._commit()
+            return
+        assert isinstance(registry, Registry)
+        self.tasks = list(registry.tasks)
+        self.epoch, self.replicated = registry.epoch, registry.replicated
+        self.version = self.stored_version = registry.version
+        for assignment in self.tasks:
+            for copy in (assignment.primary, assignment.replica):
+                if copy is not None:
+                    self.views[copy.node].boot = max(self.views[copy.node].boot, copy.boot)
+        for view in self.views:
+            view.heard_at = self._now
+        self._index_copies()
+        for node in range(len(self.nodes)):
+            self._lose_earlier_lives(node)
+        for task, assignment in enumerate(self.tasks):
+            if assignment.primary is None:
+                self.lost_at.setdefault(task, (self._now, 0))
+        self._decide()
+
+    def _registry_stored(self, item: RegistryStored) -> None:
+        if item.version <= self.stored_version:
+            return
+        self.stored_version = item.version
+        if self.stored_version == self.version:
+            for node in range(len(self.nodes)):
+                self._sync(node)
+            self._tell_epoch()
+
+    def _heartbeat(self, item: HeartbeatReceived) -> None:
+        view = self.views[item.node]
+        if item.boot < view.boot:
+            return  # sent by a life that is over
+        if item.boot > view.boot:
+            if view.alive:
+                self._lose(item.node)
+            view.boot = item.boot
+        returned = not view.alive
+        view.alive, view.heard_at = True, self._now
+        view.reports = {report.task: report for report in item.copies}
+        if not self.loaded:
+            return
+        if returned or self.lost_at or self._incomplete():
+            self._decide()
+        self._note_recovered(item)
+        self._sync(item.node)
+
+    def _disconnected(self, item: NodeDisconnected) -> None:
+        view = self.views[item.node]
+        if view.alive and item.boot == view.boot:
+            self._lose(item.node)
+            if self.loaded:
+                self._decide()
+
+    def _plan_adapted(self, item: PlanAdapted) -> None:
+        self.replicated = item.replicated
+        if self.loaded:
+            self._decide(changed=True)
+
+    def _timer_fired(self, _item: TimerFired) -> None:
+        at = self._now + self.scheme.heartbeat_us
+        self._effects.append(SetTimer(cause=self._cause, at=at, key=SWEEP))
+        if not self.loaded:
+            self._effects.append(LoadRegistry(cause=self._cause))
+            return
+        if self.stored_version < self.version:
+            self._store()
+        silent = self._now - self.scheme.suspect_after_us
+        suspects = [n for n, v in enumerate(self.views) if v.alive and v.heard_at < silent]
+        for node in suspects:
+            self._lose(node)
+        if suspects:
+            self._decide()
+        self._complete_epoch()
+        self._close_lost()
+
+    # -- loss ------------------------------------------------------------------------------
+
+    def _lose(self, node: int) -> None:
+        """Forget every copy on ``node``."""
+        view = self.views[node]
+        view.alive = False
+        for task in list(self._by_node[node]):
+            assignment = self.tasks[task]
+            if assignment.primary is not None and assignment.primary.node == node:
+                self._note_lost(task, assignment.primary)
+                assignment = replace(assignment, primary=None)
+            if assignment.replica is not None and assignment.replica.node == node:
+                assignment = replace(assignment, replica=None)
+            self.tasks[task] = assignment
+        self._by_node[node].clear()
+        view.reports = {}
+
+    def _lose_earlier_lives(self, node: int) -> None:
+        """Copies placed before a boot that was reported while the registry was not loaded yet."""
+        view = self.views[node]
+        if any(copy.boot < view.boot for copy in self._by_node[node].values()):
+            self._lose(node)
+            view.alive = True
+
+    def _note_lost(self, task: int, copy: Copy) -> None:
+        report = self._report(copy)
+        since, before = self.lost_at.get(task, (self._now, 0))
+        self.lost_at[task] = (since, max(before, report.position if report else 0))
+        if report is not None:
+            published = max(report.published, self.tasks[task].published)
+            self.tasks[task] = replace(self.tasks[task], published=published)
+
+    def _report(self, copy: Copy) -> CopyReport | None:
+        """What this very copy last said of itself."""
+        report = self.views[copy.node].reports.get(copy.task)
+        return report if report is not None and report.incarnation == copy.incarnation else None
+
+    def _note_recovered(self, item: HeartbeatReceived) -> None:
+        for report in item.copies:
+            lost = self.lost_at.get(report.task)
+            if lost is None:
+                continue
+            primary = self.tasks[report.task].primary
+            current = primary is not None and primary.incarnation == report.incarnation
+            if current and report.ready and report.position >= lost[1]:
+                del self.lost_at[report.task]
+
+    # -- decisions -------------------------------------------------------------------------
+
+    def _incomplete(self) -> bool:
+        return any(self.tasks[task].replica is None for task in self.replicated)
+
+    def _decide(self, *, changed: bool = False) -> None:
+        """Bring the registry as near to what the scheme wants as live nodes allow."""
+        before = list(self.tasks)
+        self._promote_replicas()
+        lost = [task for task, a in enumerate(self.tasks) if a.primary is None]
+        if lost:
+            _RESTORE[self.scheme.recovery](self, self._in_order(lost))
+        self._retire_replicas()
+        if all(assignment.primary is not None for assignment in self.tasks):
+            self._add_replicas()
+        if changed or before != self.tasks:
+            self._commit()
+
+    def _in_order(self, tasks: Sequence[int]) -> list[int]:
+        """The planner's order first, the others by number."""
+        rank = {task: place for place, task in enumerate(self.scheme.recovery_order)}
+        return sorted(tasks, key=lambda task: (rank.get(task, len(rank)), task))
+
+    def _first_placement(self) -> None:
+        self.tasks = [Assignment() for _ in self.wiring.tasks]
+        for task in self.wiring.tasks:
+            self._place(task, self.placement[task], start=Start.EMPTY)
+        self._index_copies()
+        self._add_replicas()
+
+    def _promote_replicas(self) -> None:
+        for task, assignment in enumerate(self.tasks):
+            replica = assignment.replica
+            if assignment.primary is None and replica is not None:
+                used = assignment.used + 1
+                promoted = replace(replica, term=used)
+                self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)
+                self.lost_at.pop(task, None)
+
+    def _restore_local(self, lost: list[int]) -> None:
+        for task in lost:
+            node = self._free_node(avoid=None)
+            if node is None:
+                return
+            self._place_alone(task, node)
+
+    def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
+        """A copy that starts without regard to others."""
+        if self.wiring.upstream[task]:
+            self._place(task, node, start=Start.CHECKPOINT, replica=replica)
+        else:
+            at = source_start(self.wiring, task, self._positions())
+            self._place(task, node, start=Start.EMPTY, position=at, send_from=at, replica=replica)
+
+    def _restore_global(self, lost: list[int]) -> None:
+        """All or nothing: every task goes back to the last complete epoch."""
+        nodes = self._nodes_for(lost)
+        if nodes is None:
+            return
+        for task in self.wiring.tasks:
+            primary = self.tasks[task].primary
+            node = nodes[task] if primary is None else primary.node
+            start = Start.EPOCH if self.wiring.upstream[task] else Start.EMPTY
+            self._place(
+                task,
+                node,
+                start=start,
+                position=self.epoch,
+                send_from=0 if start is Start.EPOCH else self.epoch,
+            )
+
+    def _restore_replay(self, lost: list[int]) -> None:
+        """The lost tasks and all their ancestors recompute from the sources."""
+        nodes = self._nodes_for(lost)
+        if nodes is None:
+            return
+        published = {t: self._published(t) for t in self.wiring.sinks}
+        starts = replay_starts(self.wiring, lost, self._positions(), published)
+        for task, (position, send_from) in sorted(starts.items()):
+            primary = self.tasks[task].primary
+            node = nodes[task] if primary is None else primary.node
+            self._place(task, node, start=Start.EMPTY, position=position, send_from=send_from)
+
+    def _nodes_for(self, tasks: Sequence[int]) -> dict[int, int] | None:
+        """A node for each, or None while there are too few slots for all."""
+        nodes: dict[int, int] = {}
+        taken = [0] * len(self.nodes)
+        for task in tasks:
+            node = self._free_node(avoid=None, taken=taken)
+            if node is None:
+                return None
+            nodes[task] = node
+            taken[node] += 1
+        return nodes
+
+    def _positions(self) -> dict[int, int]:
+        """A lower bound of every live primary's position."""
+        positions = {}
+        for task, assignment in enumerate(self.tasks):
+            if assignment.primary is not None:
+                report = self._report(assignment.primary)
+                start = assignment.primary.position
+                positions[task] = report.position if report is not None else start
+        return positions
+
+    def _published(self, sink: int) -> int:
+        """A lower bound of what a sink has published."""
+        primary = self.tasks[sink].primary
+        report = self._report(primary) if primary is not None else None
+        return max(self.tasks[sink].published, report.published if report is not None else 0)
+
+    def _retire_replicas(self) -> None:
+        wanted = set(self.replicated)
+        for task, assignment in enumerate(self.tasks):
+            if assignment.replica is not None and task not in wanted:
+                self.tasks[task] = replace(assignment, replica=None)
+
+    def _add_replicas(self) -> None:
+        for task in self.replicated:
+            assignment = self.tasks[task]
+            if assignment.replica is None and assignment.primary is not None:
+                node = self._free_node(avoid=assignment.primary.node)
+                if node is not None:
+                    self._place_alone(task, node, replica=True)
+
+    def _free_node(self, *, avoid: int | None, taken: Sequence[int] | None = None) -> int | None:
+        """The live node with a free slot that hosts least; another rack than ``avoid``'s first."""
+        best: tuple[bool, int, int] | None = None
+        for node, info in enumerate(self.nodes):
+            load = len(self._by_node[node]) + (taken[node] if taken else 0)
+            if not self.views[node].alive or load >= info.slots or node == avoid:
+                continue
+            together = avoid is not None and info.rack == self.nodes[avoid].rack
+            best = min(best or (True, 1 << 30, node), (together, load, node))
+        return best[2] if best else None
+
+    def _place(
+        self,
+        task: int,
+        node: int,
+        *,
+        start: Start,
+        position: int = 0,
+        send_from: int = 0,
+        replica: bool = False,
+    ) -> None:
+        assignment = self.tasks[task]
+        used = assignment.used + 1
+        copy = Copy(
+            task=task,
+            incarnation=used,
+            term=None if replica else used,
+            node=node,
+            boot=self.views[node].boot,
+            start=start,
+            position=position,
+            send_from=send_from,
+        )
+        if replica:
+            assignment = replace(assignment, replica=copy, used=used)
+        else:
+            assignment = replace(assignment, primary=copy, used=used)
+        self.tasks[task] = assignment
+        self._by_node[node][task] = copy
+
+    # -- storing and telling ---------------------------------------------------------------
+
+    def _commit(self) -> None:
+        """A new version: store it; orders follow once it is stored."""
+        self._index_copies()
+        self.version += 1
+        self._store()
+
+    def _store(self) -> None:
+        self._effects.append(
+            StoreRegistry(cause=self._cause, version=self.version, registry=self.registry())
+        )
+
+    def _index_copies(self) -> None:
+        self._by_node = [{} for _ in self.nodes]
+        for task, assignment in enumerate(self.tasks):
+            for copy in (assignment.replica, assignment.primary):
+                if copy is not None:
+                    self._by_node[copy.node][task] = copy
+
+    def _sync(self, node: int) -> None:
+        """Order whatever ``node`` reported otherwise than the registry wants it."""
+        view = self.views[node]
+        if self.stored_version < self.version or not view.alive:
+            return
+        wanted = self._by_node[node]
+        for task, copy in wanted.items():
+            report = view.reports.get(task)
+            if report is None or report.incarnation < copy.incarnation:
+                self._order(copy)
+            elif report.incarnation == copy.incarnation and report.term != copy.term:
+                self._promote(copy)
+        for task, report in view.reports.items():
+            if task not in wanted:
+                retired = CopyRetired(cause=self._cause, task=task, incarnation=report.incarnation)
+                self._effects.append(SendOrder(cause=self._cause, node=node, order=retired))
+
+    def _order(self, copy: Copy) -> None:
+        order = CopyOrdered(
+            cause=self._cause,
+            task=copy.task,
+            incarnation=copy.incarnation,
+            term=copy.term,
+            start=copy.start,
+            position=copy.position,
+            send_from=copy.send_from,
+        )
+        self._effects.append(SendOrder(cause=self._cause, node=copy.node, order=order))
+
+    def _promote(self, copy: Copy) -> None:
+        assert copy.term is not None, "a primary does not become a replica again"
+        order = CopyPromoted(
+            cause=self._cause, task=copy.task, incarnation=copy.incarnation, term=copy.term
+        )
+        self._effects.append(SendOrder(cause=self._cause, node=copy.node, order=order))
+
+    # -- epochs, low-water marks and closed batches -------------------------------------------
+
+    def _complete_epoch(self) -> None:
+        """Global: the newest checkpoint all tasks stored. Replay: what all have processed."""
+        recovery = self.scheme.recovery
+        if recovery is Recovery.LOCAL:
+            return
+        reports = [self._report(a.primary) if a.primary is not None else None for a in self.tasks]
+        if any(report is None or not report.ready for report in reports):
+            return
+        inner = [t for t in self.wiring.tasks if self.wiring.upstream[t]]
+        done = [report for report in reports if report is not None]
+        if recovery is Recovery.GLOBAL:
+            complete = min(done[task].stored for task in inner)
+            if complete > self.epoch:
+                self.epoch = complete
+                self._commit()
+        else:
+            self.epoch = min(report.position for report in done)
+            self._tell_epoch()
+
+    def _tell_epoch(self) -> None:
+        """Buffers may be trimmed: each copy is told by its number, a later one is not meant."""
+        if self._told_epoch == self.epoch or self.scheme.recovery is Recovery.LOCAL:
+            return
+        self._told_epoch = self.epoch
+        for task, assignment in enumerate(self.tasks):
+            if assignment.primary is not None:
+                message = EpochCompleted(cause=self._cause, task=task, position=self.epoch)
+                self._effects.append(
+                    Send(
+                        cause=self._cause,
+                        to=task,
+                        incarnation=assignment.primary.incarnation,
+                        message=message,
+                    )
+                )
+
+    def _close_lost(self) -> None:
+        """Forge boundaries for tasks that have been lost for longer than the bound."""
+        rules = self.scheme.tentative
+        if rules is None or rules.closing is not Closing.COORDINATOR or not self.lost_at:
+            return
+        frontier = max(
+            (r.position - 1 for view in self.views for r in view.reports.values()), default=0
+        )
+        for task, (since, _) in sorted(self.lost_at.items()):
+            if self._now < since + rules.bound_us:
+                continue
+            primary = self.tasks[task].primary
+            before = primary.term if primary is not None else self.tasks[task].used + 1
+            assert before is not None
+            for below in self.wiring.downstream[task]:
+                message = UpstreamClosed(
+                    cause=self._cause,
+                    task=below,
+                    upstream=task,
+                    up_to=frontier,
+                    before_term=before,
+                )
+                self._effects.append(
+                    Send(cause=self._cause, to=below, incarnation=None, message=message)
+                )
+
+    # -- what must hold --------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raise `ProtocolViolation` unless the whole state makes sense."""
+        try:
+            self.registry().validate()
+            assert self.stored_version <= self.version, "a version was stored that never was"
+            for node, copies in enumerate(self._by_node):
+                assert len(copies) <= self.nodes[node].slots, f"node {node} is overfull"
+        except AssertionError as error:
+            raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error
+
+
+_RESTORE: dict[Recovery, Callable[[CoordinatorMachine, list[int]], None]] = {
+    Recovery.LOCAL: CoordinatorMachine._restore_local,
+    Recovery.GLOBAL: CoordinatorMachine._restore_global,
+    Recovery.REPLAY: CoordinatorMachine._restore_replay,
+}
+
+_HANDLERS: dict[type, Callable[[CoordinatorMachine, Any], None]] = {
+    HeartbeatReceived: CoordinatorMachine._heartbeat,
+    NodeDisconnected: CoordinatorMachine._disconnected,
+    RegistryLoaded: CoordinatorMachine._registry_loaded,
+    RegistryStored: CoordinatorMachine._registry_stored,
+    PlanAdapted: CoordinatorMachine._plan_adapted,
+    TimerFired: CoordinatorMachine._timer_fired,
+}

@@ -1,0 +1,191 @@
+"""What shall be done: everything that a machine can ask of its host. Imperatives, all frozen.
+
+Each effect that expects an answer names the closed set of inputs that may answer it. An answer
+that never comes (the store or the log is away, a message was lost) is asked for again at the
+next heartbeat, so a host may drop an effect but must not invent its answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.protocol.inputs import Checkpoint, HeartbeatReceived, Order, Run, TaskMessage
+from harness.protocol.operators import Payload, State
+from harness.protocol.scheme import Method
+
+
+class Kind(StrEnum):
+    """What a record of an output partition is."""
+
+    STABLE = "stable"
+    """Final, once per batch, in ascending order."""
+    TENTATIVE = "tentative"
+    """From partial input: an undo and the stable output will follow."""
+    UNDO = "undo"
+    """Every tentative output from this batch on is void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRecord:
+    """One record of an output partition."""
+
+    kind: Kind
+    batch: int
+    payload: Payload = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Deliver ``message`` to the copies of a task: all of them, or only one. May get lost."""
+
+    cause: str
+    to: int
+    incarnation: int | None
+    message: TaskMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendOrder:
+    """Deliver an order to a node. May get lost."""
+
+    cause: str
+    node: int
+    order: Order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendHeartbeat:
+    """Deliver a heartbeat to the coordinator. May get lost."""
+
+    cause: str
+    heartbeat: HeartbeatReceived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTimer:
+    """Answered by `TimerFired` once ``now`` has reached ``at``."""
+
+    cause: str
+    at: int
+    key: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSource:
+    """Read a log partition from a batch on, and keep reading. Answered by `SourceRead`, many
+    times; it replaces an earlier one of the same copy."""
+
+    cause: str
+    task: int
+    incarnation: int
+    from_batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessBatch:
+    """Run the operator. Answered by `BatchProcessed`, always, unless the node dies."""
+
+    cause: str
+    task: int
+    incarnation: int
+    run: Run
+    ticket: int
+    batch: int
+    state: State
+    inputs: tuple[Payload | None, ...]
+    copies_state: bool
+    """The host must be able to return to ``state``: it pays for a copy of it (or, with
+    `Method.UNDO`, for the stream markers that say which input rebuilds it)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildState:
+    """Process ``inputs`` from ``state`` on and throw the output away. Answered by
+    `StateRebuilt`, always, unless the node dies."""
+
+    cause: str
+    task: int
+    incarnation: int
+    ticket: int
+    method: Method
+    state: State
+    first_batch: int
+    inputs: tuple[tuple[Payload, ...], ...]
+    """One entry per batch from ``first_batch`` on; may be empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCheckpoint:
+    """Answered by `CheckpointStored` or `CheckpointRefused`, or not at all."""
+
+    cause: str
+    incarnation: int
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCheckpoint:
+    """Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
+
+    cause: str
+    task: int
+    incarnation: int
+    term: int | None
+    """A primary's: from now on the store refuses lower ones. None: just read."""
+    position: int | None
+    """Exactly this checkpoint; None for the latest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimOutput:
+    """Fence older primaries off an output partition and read its end. Answered by
+    `OutputClaimed` or `OutputRefused`, or not at all."""
+
+    cause: str
+    task: int
+    incarnation: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOutput:
+    """Append to an output partition, all or nothing, once per (term, sequence). Answered by
+    `OutputPublished` or `OutputRefused`, or not at all."""
+
+    cause: str
+    task: int
+    incarnation: int
+    term: int
+    sequence: int
+    records: tuple[OutputRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRegistry:
+    """Answered by `RegistryStored`, or not at all."""
+
+    cause: str
+    version: int
+    registry: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRegistry:
+    """Answered by `RegistryLoaded`, or not at all."""
+
+    cause: str
+
+
+TaskEffect = (
+    Send
+    | SetTimer
+    | ReadSource
+    | ProcessBatch
+    | RebuildState
+    | StoreCheckpoint
+    | LoadCheckpoint
+    | ClaimOutput
+    | PublishOutput
+)
+Effect = TaskEffect | SendOrder | SendHeartbeat | StoreRegistry | LoadRegistry

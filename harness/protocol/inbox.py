@@ -1,0 +1,83 @@
+"""The batches a task has received and not yet left behind, by number and upstream task."""
+
+from __future__ import annotations
+
+from harness.protocol.operators import Payload
+
+
+class Slot:
+    """One batch: a stable and a tentative part per upstream task, None where nothing came."""
+
+    __slots__ = ("first_at", "stable", "stable_count", "tentative")
+
+    def __init__(self, width: int, now: int) -> None:
+        self.stable: list[Payload | None] = [None] * width
+        self.stable_count = 0
+        self.tentative: dict[int, Payload] = {}
+        self.first_at = now
+
+
+class Inbox:
+    """Slots from the task's position on; the first stable part to arrive stays."""
+
+    __slots__ = ("newest", "slots", "width")
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.slots: dict[int, Slot] = {}
+        self.newest = -1
+        """The highest batch number of which anything has come."""
+
+    def _slot(self, batch: int, now: int) -> Slot:
+        slot = self.slots.get(batch)
+        if slot is None:
+            slot = self.slots[batch] = Slot(self.width, now)
+            self.newest = max(self.newest, batch)
+        return slot
+
+    def put_stable(self, index: int, batch: int, payload: Payload, now: int) -> bool:
+        """Keep a stable part; False if there was one."""
+        assert payload is not None, "None is reserved for parts that did not come"
+        slot = self._slot(batch, now)
+        if slot.stable[index] is not None:
+            return False
+        slot.stable[index] = payload
+        slot.stable_count += 1
+        slot.tentative.pop(index, None)
+        return True
+
+    def put_tentative(self, index: int, batch: int, payload: Payload, now: int) -> bool:
+        """Keep a tentative part, in place of an older one; False if a stable one is there."""
+        assert payload is not None, "None is reserved for parts that did not come"
+        slot = self._slot(batch, now)
+        if slot.stable[index] is not None:
+            return False
+        slot.tentative[index] = payload
+        return True
+
+    def complete(self, batch: int) -> bool:
+        """Has ``batch`` come, stable, from every upstream task?"""
+        slot = self.slots.get(batch)
+        return slot is not None and slot.stable_count == self.width
+
+    def stable(self, batch: int) -> tuple[Payload, ...]:
+        """A complete batch, in upstream order."""
+        slot = self.slots[batch]
+        assert slot.stable_count == self.width, f"batch {batch} is not complete"
+        return tuple(slot.stable)
+
+    def next_missing(self, index: int, position: int) -> int:
+        """The first batch from ``position`` on that has not come, stable, from one upstream."""
+        batch = position
+        while (slot := self.slots.get(batch)) is not None and slot.stable[index] is not None:
+            batch += 1
+        return batch
+
+    def drop_below(self, position: int) -> None:
+        for batch in [batch for batch in self.slots if batch < position]:
+            del self.slots[batch]
+
+    def validate(self, position: int) -> None:
+        for batch, slot in self.slots.items():
+            assert batch >= position, f"batch {batch} is kept although {position} comes next"
+            assert 0 <= slot.stable_count <= self.width, f"batch {batch}: miscounted"

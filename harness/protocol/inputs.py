@@ -1,0 +1,390 @@
+"""What has happened: everything that a machine can be told. Past participles, all frozen.
+
+Every input carries its ``cause``: the name of the outside event (a record cut, a timer, a
+failure) that set off the chain of inputs and effects it belongs to.
+
+Two kinds travel from machine to machine as messages, which may be lost, repeated, delayed and
+reordered at will (`BatchArrived` ... `CopyRetired`); the others are a host's answers to effects.
+Answers name the copy that asked (task and incarnation) and come at most once; one that arrives
+after that copy was replaced is ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.protocol.operators import Payload, State
+
+LOG = -1
+"""Stands for a source task's log partition where an upstream task is named."""
+
+
+class Run(StrEnum):
+    """Which of a task's two computations."""
+
+    STABLE = "stable"
+    TENTATIVE = "tentative"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a copy stores so that another one can go on from there."""
+
+    task: int
+    position: int
+    """The next batch to process."""
+    state: State
+    outputs: tuple[tuple[int, tuple[Payload, ...]], ...]
+    """The output buffer: (batch, output per downstream task), ascending."""
+    acknowledged: tuple[int, ...]
+    """Per downstream task, the first batch it may still ask for."""
+    term: int
+    """Of the primary that stored it; the store refuses a lower one than it has seen."""
+
+
+# -- messages between tasks ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchArrived:
+    """One batch from one upstream task: its data and "no more of this batch from me" in one."""
+
+    cause: str
+    task: int
+    upstream: int
+    batch: int
+    stable: bool
+    """False: computed from partial input, to be replaced by a stable one of the same number."""
+    payload: Payload
+    term: int
+    """The sender's; tentative batches of an older term than one seen before are dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequested:
+    """A downstream copy lacks batches. Answered by `BatchArrived` or `ReplayRefused`."""
+
+    cause: str
+    task: int
+    downstream: int
+    asking: int
+    """The incarnation of the copy that asks; the answer goes to it alone."""
+    from_batch: int
+    from_tentative: int
+    """It does not need tentative batches before this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRefused:
+    """The upstream task has no batch before ``oldest`` any more: a checkpoint covers them."""
+
+    cause: str
+    task: int
+    upstream: int
+    oldest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesAcknowledged:
+    """A downstream task will never ask for a batch before ``below`` again."""
+
+    cause: str
+    task: int
+    downstream: int
+    below: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamResumed:
+    """An upstream task has a new primary, ready to answer requests."""
+
+    cause: str
+    task: int
+    upstream: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamClosed:
+    """The coordinator forges boundaries for a lost upstream task, up to batch ``up_to``."""
+
+    cause: str
+    task: int
+    upstream: int
+    up_to: int
+    before_term: int
+    """On behalf of primaries with a lower term than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressReported:
+    """The primary tells its replica how far its output has got (trimming every s)."""
+
+    cause: str
+    task: int
+    sent_below: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCompleted:
+    """Every task has stored the coordinated checkpoint at ``position``."""
+
+    cause: str
+    task: int
+    position: int
+
+
+# -- the coordinator's orders, as a node receives them -------------------------------------
+
+
+class Start(StrEnum):
+    """Where a new copy's state comes from."""
+
+    CHECKPOINT = "checkpoint"
+    """The task's latest checkpoint; the initial state if there is none."""
+    EPOCH = "epoch"
+    """The checkpoint at exactly ``position``."""
+    EMPTY = "empty"
+    """The initial state at ``position``; its output counts from ``send_from`` on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOrdered:
+    """This node shall host a copy of a task."""
+
+    cause: str
+    task: int
+    incarnation: int
+    """Which copy; never used twice for one task."""
+    term: int | None
+    """A primary's; None for a replica. Each primary of a task has a higher one than the last."""
+    start: Start
+    position: int
+    send_from: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPromoted:
+    """The replica that this node hosts takes over."""
+
+    cause: str
+    task: int
+    incarnation: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRetired:
+    """This node shall no longer host that copy."""
+
+    cause: str
+    task: int
+    incarnation: int
+
+
+# -- a host's answers to a task's effects --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRead:
+    """Answers `ReadSource`, once per batch from the one asked for, as they become complete."""
+
+    cause: str
+    task: int
+    incarnation: int
+    batch: int
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchProcessed:
+    """Answers `ProcessBatch`."""
+
+    cause: str
+    task: int
+    incarnation: int
+    run: Run
+    ticket: int
+    batch: int
+    state: State
+    outputs: tuple[Payload, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRebuilt:
+    """Answers `RebuildState`."""
+
+    cause: str
+    task: int
+    incarnation: int
+    ticket: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStored:
+    """Answers `StoreCheckpoint`: it is durable."""
+
+    cause: str
+    task: int
+    incarnation: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRefused:
+    """Answers `StoreCheckpoint` or `LoadCheckpoint`: a primary with a higher term exists."""
+
+    cause: str
+    task: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointLoaded:
+    """Answers `LoadCheckpoint`; None when the task has never stored one."""
+
+    cause: str
+    task: int
+    incarnation: int
+    checkpoint: Checkpoint | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputClaimed:
+    """Answers `ClaimOutput`: no primary with a lower term can publish any more."""
+
+    cause: str
+    task: int
+    incarnation: int
+    next_stable: int
+    """The first batch whose stable output is not in the partition."""
+    next_tentative: int
+    """One past the last tentative output that no undo covers; ``next_stable`` if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPublished:
+    """Answers `PublishOutput`."""
+
+    cause: str
+    task: int
+    incarnation: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRefused:
+    """Answers `ClaimOutput` or `PublishOutput`: a primary with a higher term has claimed."""
+
+    cause: str
+    task: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerFired:
+    """Answers `SetTimer`, not before its instant."""
+
+    cause: str
+    key: tuple[str, int]
+    """("beat", 0) and ("sweep", 0), or ("due", task)."""
+
+
+# -- what the coordinator is told ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReport:
+    """One copy in a node's heartbeat."""
+
+    task: int
+    incarnation: int
+    term: int | None
+    position: int
+    """The next batch of its stable computation."""
+    stored: int
+    """The position of its last durable checkpoint; 0 before the first."""
+    published: int
+    """A sink's first unpublished stable batch; 0 for other tasks."""
+    ready: bool
+    """It has its state and takes part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReceived:
+    """A node lives, in its ``boot``-th life, and hosts these copies (ascending by task)."""
+
+    cause: str
+    node: int
+    boot: int
+    copies: tuple[CopyReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDisconnected:
+    """The connection to a node's process was closed: it is dead, no timeout needed."""
+
+    cause: str
+    node: int
+    boot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryStored:
+    """Answers `StoreRegistry`."""
+
+    cause: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryLoaded:
+    """Answers `LoadRegistry`; None on the first start."""
+
+    cause: str
+    registry: object | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAdapted:
+    """Rates have drifted: these tasks shall have replicas from now on, ascending."""
+
+    cause: str
+    replicated: tuple[int, ...]
+
+
+TaskMessage = (
+    BatchArrived
+    | ReplayRequested
+    | ReplayRefused
+    | BatchesAcknowledged
+    | UpstreamResumed
+    | UpstreamClosed
+    | ProgressReported
+    | EpochCompleted
+)
+Order = CopyOrdered | CopyPromoted | CopyRetired
+TaskAnswer = (
+    SourceRead
+    | BatchProcessed
+    | StateRebuilt
+    | CheckpointStored
+    | CheckpointRefused
+    | CheckpointLoaded
+    | OutputClaimed
+    | OutputPublished
+    | OutputRefused
+)
+TaskInput = TaskMessage | TaskAnswer | TimerFired
+NodeInput = TaskInput | Order
+CoordinatorInput = (
+    HeartbeatReceived
+    | NodeDisconnected
+    | RegistryStored
+    | RegistryLoaded
+    | PlanAdapted
+    | TimerFired
+)
+Input = NodeInput | CoordinatorInput

@@ -1,0 +1,109 @@
+"""One node: the copies it hosts, and the heartbeat that drives their repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.protocol.effects import Effect, SendHeartbeat, SetTimer
+from harness.protocol.inputs import (
+    CopyOrdered,
+    CopyPromoted,
+    CopyRetired,
+    HeartbeatReceived,
+    NodeInput,
+    TaskInput,
+    TimerFired,
+)
+from harness.protocol.operators import State
+from harness.protocol.scheme import Scheme
+from harness.protocol.task import Phase, TaskMachine
+from harness.protocol.wiring import Wiring
+
+BEAT = ("beat", 0)
+
+
+class NodeMachine:
+    """What one process does. It dies with its node and starts again empty, one boot later."""
+
+    def __init__(
+        self,
+        *,
+        node: int,
+        boot: int,
+        wiring: Wiring,
+        scheme: Scheme,
+        initial: Callable[[int], State],
+    ) -> None:
+        self.node = node
+        self.boot = boot
+        self.wiring = wiring
+        self.scheme = scheme
+        self._initial = initial
+        self.copies: dict[int, TaskMachine] = {}
+        """By task, ascending: a node hosts at most one copy of a task."""
+        self._beats = 0
+
+    def start(self, *, now: int) -> Sequence[Effect]:
+        """The first heartbeat, at once."""
+        return self._beat(now)
+
+    def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
+        """React to ``item``; ``now`` is this node's clock, in microseconds."""
+        if isinstance(item, TimerFired):
+            if item.key == BEAT:
+                return self._beat(now)
+            copy = self.copies.get(item.key[1])
+            return copy.handle(item, now=now) if copy else ()
+        if isinstance(item, CopyOrdered):
+            return self._host(item, now)
+        if isinstance(item, CopyRetired):
+            self._retire(item)
+            return ()
+        return self._pass_on(item, now)
+
+    def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
+        """To the copy it names, if that still is the one here."""
+        assert not isinstance(item, TimerFired)
+        copy = self.copies.get(item.task)
+        if copy is None or getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
+            return ()  # an answer to a copy that was replaced
+        return copy.handle(item, now=now)
+
+    def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
+        hosted = self.copies.get(order.task)
+        if hosted is not None and hosted.incarnation >= order.incarnation:
+            return ()  # the order was repeated, or a later one overtook it
+        copy = TaskMachine(
+            order, wiring=self.wiring, scheme=self.scheme, initial=self._initial(order.task)
+        )
+        self.copies[order.task] = copy
+        self.copies = dict(sorted(self.copies.items()))
+        return copy.handle(order, now=now)
+
+    def _retire(self, item: CopyRetired) -> None:
+        copy = self.copies.get(item.task)
+        if copy is not None and copy.incarnation == item.incarnation:
+            del self.copies[item.task]
+
+    def _beat(self, now: int) -> Sequence[Effect]:
+        self._beats += 1
+        cause = f"beat {self._beats} of node {self.node}"
+        effects: list[Effect] = []
+        for copy in self.copies.values():
+            effects.extend(copy.tick(cause=cause, now=now))
+        for task in [t for t, copy in self.copies.items() if copy.phase is Phase.FENCED]:
+            del self.copies[task]
+        heartbeat = HeartbeatReceived(
+            cause=cause,
+            node=self.node,
+            boot=self.boot,
+            copies=tuple(copy.report() for copy in self.copies.values()),
+        )
+        effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
+        effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
+        return effects
+
+    def validate(self) -> None:
+        """Raise `ProtocolViolation` unless every copy's state makes sense."""
+        for copy in self.copies.values():
+            copy.validate()

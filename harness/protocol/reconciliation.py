@@ -1,0 +1,163 @@
+"""Going on with partial input, and the way back.
+
+A task has two computations. The *stable* one processes a batch only when all of it has come,
+stable; nothing it does is ever taken back. When it is blocked and the policy says so, a
+*tentative* one branches off its state and runs ahead on what there is: stable parts, tentative
+parts of upstream tasks that are in the same position, and nothing for upstream tasks that are
+closed. When the missing parts come, the stable computation goes back to the state before the
+first tentative batch (`Basis`), redoes those batches, and once it has caught up the tentative
+one is dropped. So the two can overlap, which is Borealis' second version of a node, and stable
+output never depends on tentative input.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from harness.protocol.inbox import Slot
+from harness.protocol.operators import Payload, State
+from harness.protocol.scheme import Closing, Method, Policy, Tentative
+
+FOREVER = 1 << 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """An upstream task whose part of a batch may be taken as empty."""
+
+    up_to: int
+    """Batches above this one only if some other part of them has come."""
+    before_term: int
+    """Until a primary of at least this term delivers new batches."""
+
+
+class Basis:
+    """What the state before the first tentative batch is rebuilt from (Borealis §3.4)."""
+
+    __slots__ = ("_history", "_initial", "_rules", "_start", "_state")
+
+    def __init__(self, rules: Tentative, *, memory: int, initial: State) -> None:
+        self._rules = rules
+        self._initial = initial
+        self._history: deque[tuple[Payload, ...]] = deque(
+            maxlen=memory if rules.method is Method.UNDO else None
+        )
+        self._start = 0
+        self._state: State = initial
+
+    def begin(self, position: int, state: State) -> None:
+        """A new copy starts here: what came before is not known."""
+        self._history.clear()
+        self._start, self._state = position, state
+
+    def before(self, batch: int, state: State) -> bool:
+        """The stable computation is about to process ``batch``; True if it copies its state."""
+        every = self._rules.snapshot_every
+        if not every or batch % every:
+            return False
+        self.begin(batch, state)
+        return True
+
+    def after(self, inputs: tuple[Payload, ...], state: State) -> None:
+        """A batch was processed: remember what it takes to be here again."""
+        if self._rules.method is Method.UNDO:
+            if len(self._history) == self._history.maxlen:
+                self._start, self._state = self._start + 1, self._initial
+            self._history.append(inputs)
+        elif self._rules.snapshot_every:
+            self._history.append(inputs)
+        else:
+            self._state = state
+
+    def rebuild(self, position: int) -> tuple[int, State, tuple[tuple[Payload, ...], ...]]:
+        """First batch, state before it, and the inputs that lead to ``position``."""
+        first = position - len(self._history)
+        assert not self._history or first == self._start, "the kept input does not fit the state"
+        return first, self._state, tuple(self._history)
+
+
+class TentativeRun:
+    """The computation that runs ahead of the stable one; at most one at a time."""
+
+    __slots__ = ("active", "busy", "closed", "outputs", "position", "rules", "state", "timer_at")
+
+    def __init__(self, rules: Tentative) -> None:
+        self.rules = rules
+        self.active = False
+        self.busy = False
+        self.position = 0
+        self.state: State = None
+        self.outputs: dict[int, tuple[Payload, ...]] = {}
+        """Tentative outputs that were sent and not yet corrected."""
+        self.closed: dict[int, Closed] = {}
+        self.timer_at = -1
+
+    def close(self, index: int, *, up_to: int, before_term: int) -> None:
+        """Upstream ``index`` may be taken as empty."""
+        old = self.closed.get(index)
+        self.closed[index] = Closed(
+            up_to=max(up_to, old.up_to if old else up_to),
+            before_term=max(before_term, old.before_term if old else before_term),
+        )
+
+    def delivered(self, index: int, batch: int, term: int, position: int) -> None:
+        """Upstream ``index`` has sent ``batch``: is it back where we are?"""
+        closed = self.closed.get(index)
+        if closed and batch >= position:
+            by_task = closed.before_term == FOREVER
+            if by_task or term >= closed.before_term:
+                del self.closed[index]
+
+    def due_at(self, slot: Slot | None, policy: Policy, now: int) -> int:
+        """When the next tentative batch may be processed; FOREVER while nothing of it came
+        that would start its clock."""
+        if policy is Policy.PROCESS and (
+            self.active
+            or self.rules.closing is Closing.COORDINATOR
+            or (slot is not None and slot.tentative)
+        ):
+            return now  # who blocks first has waited already, the others follow at once
+        if slot is None:
+            return now if self.rules.closing is Closing.COORDINATOR else FOREVER
+        return slot.first_at + self.rules.bound_us
+
+    def inputs(
+        self, slot: Slot | None, batch: int, width: int, now: int
+    ) -> tuple[Payload | None, ...] | None:
+        """The parts to process ``batch`` with, None for closed ones; None to wait."""
+        if slot is None:
+            forged = len(self.closed) == width and all(
+                batch <= closed.up_to for closed in self.closed.values()
+            )
+            return (None,) * width if forged else None
+        parts: list[Payload | None] = []
+        for index, stable in enumerate(slot.stable):
+            part = slot.tentative.get(index) if stable is None else stable
+            if part is None and not self._may_close(index, slot, batch, now):
+                return None
+            parts.append(part)
+        return tuple(parts)
+
+    def _may_close(self, index: int, slot: Slot, batch: int, now: int) -> bool:
+        if index in self.closed:
+            return True
+        late = now >= slot.first_at + self.rules.bound_us
+        if self.rules.closing is Closing.TASK and late:
+            self.close(index, up_to=batch, before_term=FOREVER)
+            return True
+        return False
+
+    def start(self, position: int, state: State) -> None:
+        assert not self.active, "one tentative computation at a time"
+        self.active, self.position, self.state = True, position, state
+
+    def stop(self) -> None:
+        self.active = self.busy = False
+        self.state = None
+
+    def validate(self, position: int) -> None:
+        if self.active:
+            assert self.position >= position, "the tentative computation is behind the stable one"
+        for batch in self.outputs:
+            assert batch >= position, f"tentative output {batch} was corrected and is kept"

@@ -1,0 +1,36 @@
+"""From which batch tasks must start so that nothing is lost, for each kind of recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from harness.protocol.wiring import Wiring
+
+
+def replay_starts(
+    wiring: Wiring, lost: Iterable[int], positions: Mapping[int, int], published: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """Task to (first batch, first batch whose output counts), for ``lost`` and all ancestors.
+
+    Source replay has no state to start from. A task whose state depends on m batches has the
+    right one after batch b once it has processed b-m+1 ... b, so it starts m-1 batches before
+    the first output that somebody still needs: a sink's first unpublished batch, the position of
+    a neighbour that stays, the start of one that does not. ``positions`` (of the tasks that
+    stay) and ``published`` (of sinks) may be out of date: they only grow, so an old value is
+    merely early.
+    """
+    cone = wiring.ancestors(lost)
+    starts: dict[int, tuple[int, int]] = {}
+    for task in reversed(wiring.order):
+        if task not in cone:
+            continue
+        needs = [starts[t][0] if t in cone else positions[t] for t in wiring.downstream[task]]
+        needed = min(needs) if needs else published[task]
+        starts[task] = (max(0, needed - wiring.memory[task] + 1), needed)
+    return starts
+
+
+def source_start(wiring: Wiring, source: int, positions: Mapping[int, int]) -> int:
+    """Where a source's new copy begins to read: what its slowest neighbour lacks. A neighbour
+    that needs an earlier batch asks for it and the source goes back."""
+    return min(positions.get(task, 0) for task in wiring.downstream[source])

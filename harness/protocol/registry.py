@@ -1,0 +1,72 @@
+"""What the coordinator decided: which copy of which task lives where. It survives a crash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.protocol.inputs import Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInfo:
+    """A node that may host copies."""
+
+    name: str
+    rack: str
+    slots: int
+    """How many copies it can host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One copy of a task, as the coordinator wants it."""
+
+    task: int
+    incarnation: int
+    term: int | None
+    """A primary's; None for a replica."""
+    node: int
+    boot: int
+    """The life of the node in which it was placed; a later one has lost it."""
+    start: Start = Start.CHECKPOINT
+    position: int = 0
+    send_from: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The copies of one task. Without a primary it is lost and waits for one."""
+
+    primary: Copy | None = None
+    replica: Copy | None = None
+    used: int = 0
+    """The highest incarnation or term handed out: both come from this one counter."""
+    published: int = 0
+    """A sink's output before this batch is known to be in its partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """All of it, in one value that is stored at once."""
+
+    version: int
+    tasks: tuple[Assignment, ...]
+    epoch: int
+    """Where a coordinated checkpoint is complete."""
+    replicated: tuple[int, ...]
+    """The plan in force."""
+
+    def validate(self) -> None:
+        """Assert what no sequence of decisions may break."""
+        for task, assignment in enumerate(self.tasks):
+            primary, replica = assignment.primary, assignment.replica
+            numbers = [copy.incarnation for copy in (primary, replica) if copy]
+            assert len(set(numbers)) == len(numbers), f"task {task}: two copies are one"
+            assert all(n <= assignment.used for n in numbers), f"task {task}: used {numbers}"
+            if primary and replica:
+                assert primary.node != replica.node, f"task {task}: both copies on one node"
+            if primary:
+                assert primary.term is not None, f"task {task}: a primary without a term"
+                assert primary.term <= assignment.used, f"task {task}: a term nobody gave"
+            if replica:
+                assert replica.term is None, f"task {task}: two primaries"

@@ -1,0 +1,142 @@
+"""A fault-tolerance scheme as a value: which mechanisms are on, and with what intervals.
+
+All times are integer microseconds, all other intervals are counted in batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.errors import UsageError
+from harness.protocol.wiring import Wiring
+
+
+class Recovery(StrEnum):
+    """How a task without a replica comes back."""
+
+    REPLAY = "replay"
+    """No checkpoint: it and its ancestors recompute its state from the sources."""
+    LOCAL = "local"
+    """Its own latest checkpoint, then the output buffers of its upstream tasks (PPA)."""
+    GLOBAL = "global"
+    """Every task goes back to the last checkpoint that all of them have stored (Flink)."""
+
+
+class Policy(StrEnum):
+    """What happens to new batches while a task cannot process them as stable ones."""
+
+    SUSPEND = "suspend"
+    """They wait until the failure has healed."""
+    DELAY = "delay"
+    """Each is processed tentatively once it has waited for the availability bound."""
+    PROCESS = "process"
+    """After the first has waited for the bound, the others are processed as they come."""
+
+
+class Closing(StrEnum):
+    """Who closes a batch on behalf of an upstream task that does not deliver it."""
+
+    COORDINATOR = "coordinator"
+    """The coordinator, for tasks it knows to be lost, once that has lasted for the bound (PPA)."""
+    TASK = "task"
+    """Each task itself, once a batch has waited for the bound (Borealis)."""
+
+
+class Method(StrEnum):
+    """How a task returns to the state before its first tentative batch."""
+
+    CHECKPOINT = "checkpoint"
+    """From a copy of that state, or an earlier one and the input since (checkpoint/redo)."""
+    UNDO = "undo"
+    """By rebuilding it from the input it depends on (undo/redo)."""
+
+
+class Corrections(StrEnum):
+    """When a reconciling task sends its corrections downstream."""
+
+    STREAM = "stream"
+    """Each as soon as it is computed."""
+    DONE = "done"
+    """All of them once it is stable again (Borealis: boundaries follow REC_DONE)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tentative:
+    """Availability before consistency: when to answer from partial input, and how to repair it."""
+
+    closing: Closing = Closing.COORDINATOR
+    bound_us: int = 0
+    """αX: how long a batch, or a failure, must last before anything tentative is computed."""
+    during_failure: Policy = Policy.PROCESS
+    during_stabilization: Policy = Policy.PROCESS
+    method: Method = Method.CHECKPOINT
+    snapshot_every: int = 0
+    """Batches between copies of the state (Method.CHECKPOINT); 0: a copy is made only when the
+    first tentative batch is processed."""
+    corrections: Corrections = Corrections.STREAM
+
+    def __post_init__(self) -> None:
+        if self.bound_us < 0 or self.snapshot_every < 0:
+            raise UsageError(
+                f"a bound of {self.bound_us} µs, a copy every {self.snapshot_every} batches",
+                remedy="use 0 or more for both",
+            )
+        if self.method is Method.UNDO and self.snapshot_every:
+            raise UsageError(
+                "undo/redo keeps input, not copies of the state", remedy="drop snapshot_every"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """Everything about fault tolerance that can be chosen."""
+
+    name: str
+    recovery: Recovery
+    checkpoint_every: int = 0
+    """c: batches between checkpoints; 0 only with `Recovery.REPLAY`."""
+    replicated: tuple[int, ...] = ()
+    """The plan: tasks with an active replica, ascending."""
+    trim_every_us: int = 5_000_000
+    """s: how often a primary reports to its replica how far its output has got."""
+    tentative: Tentative | None = None
+    """None: output is stable or does not come."""
+    recovery_order: tuple[int, ...] = ()
+    """The planner's order for tasks that wait for a node; others follow by number."""
+    heartbeat_us: int = 1_000_000
+    suspect_after_us: int = 5_000_000
+    """A node not heard of for so long is taken for lost."""
+
+    def __post_init__(self) -> None:
+        if (self.checkpoint_every > 0) == (self.recovery is Recovery.REPLAY):
+            raise UsageError(
+                f"{self.name}: {self.recovery} recovery with a checkpoint every "
+                f"{self.checkpoint_every} batches",
+                remedy="source replay has checkpoint_every=0, the others at least 1",
+            )
+        if self.recovery is not Recovery.LOCAL and (self.replicated or self.tentative):
+            raise UsageError(
+                f"{self.name}: replicas and tentative output need tasks that recover one by one",
+                remedy=f"use recovery={Recovery.LOCAL} with a checkpoint interval",
+            )
+        if list(self.replicated) != sorted(set(self.replicated)):
+            raise UsageError(
+                f"{self.name}: the plan {self.replicated} is not ascending",
+                remedy="list each replicated task once, in ascending order",
+            )
+        if not 0 < self.heartbeat_us < self.suspect_after_us or self.trim_every_us <= 0:
+            raise UsageError(
+                f"{self.name}: heartbeats every {self.heartbeat_us} µs, suspicion after "
+                f"{self.suspect_after_us} µs, trimming every {self.trim_every_us} µs",
+                remedy="use positive intervals, and suspect after more than one heartbeat",
+            )
+
+    def check(self, wiring: Wiring) -> None:
+        """Raise `UsageError` if this scheme cannot serve ``wiring``."""
+        strange = [t for t in (*self.replicated, *self.recovery_order) if t not in wiring.tasks]
+        if strange:
+            raise UsageError(
+                f"{self.name}: the plan names task {strange[0]} of {len(wiring.names)}",
+                remedy="make the plan for this topology",
+            )

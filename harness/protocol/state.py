@@ -1,0 +1,157 @@
+"""What one copy of a task knows; `harness.protocol.task` says how it behaves."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from harness.errors import ProtocolViolation
+from harness.protocol.effects import (
+    Send,
+    TaskEffect,
+)
+from harness.protocol.inbox import Inbox
+from harness.protocol.inputs import (
+    LOG,
+    Checkpoint,
+    CopyOrdered,
+    CopyReport,
+    ReplayRequested,
+    TaskMessage,
+)
+from harness.protocol.operators import State
+from harness.protocol.outbox import Outbox
+from harness.protocol.publisher import Publisher
+from harness.protocol.reconciliation import Basis, TentativeRun
+from harness.protocol.scheme import Scheme
+from harness.protocol.story import Story
+from harness.protocol.wiring import Wiring
+
+
+class Phase(StrEnum):
+    """What a copy can do."""
+
+    LOADING = "loading"
+    """It waits for its state."""
+    READY = "ready"
+    FENCED = "fenced"
+    """A newer primary exists: it does nothing any more."""
+
+
+class Mode(StrEnum):
+    """Borealis' states of a node (004, Fig. 2)."""
+
+    STABLE = "stable"
+    FAILURE = "up-failure"
+    STABILIZATION = "stabilization"
+
+
+class CopyState:
+    """All fields of a copy, what can be read from them, and what must hold among them."""
+
+    def __init__(
+        self, order: CopyOrdered, *, wiring: Wiring, scheme: Scheme, initial: State
+    ) -> None:
+        self.task = order.task
+        self.incarnation = order.incarnation
+        self.term = order.term
+        """A primary's number; None for a replica."""
+        self.scheme = scheme
+        self.initial = initial
+        self.source = not wiring.upstream[self.task]
+        self.sink = not wiring.downstream[self.task]
+        self.upstream = wiring.upstream[self.task] or (LOG,)
+        self.downstream = wiring.downstream[self.task]
+        self.memory = wiring.memory[self.task]
+        self._index = {task: index for index, task in enumerate(self.upstream)}
+        self._order = order
+        self.phase = Phase.LOADING
+        self.position = order.position
+        self.send_from = order.send_from
+        """Output of earlier batches comes from a state that is not whole yet: never sent."""
+        self.state: State | None = None
+        self.stored = 0
+        self.sent_below = 0
+        """How far the primary's output had got when it last told its replica."""
+        self.inbox = Inbox(len(self.upstream))
+        self.outbox = Outbox(max(1, len(self.downstream)), order.send_from)
+        self.publisher = Publisher()
+        self.tentative = TentativeRun(scheme.tentative) if scheme.tentative else None
+        self.basis = (
+            Basis(scheme.tentative, memory=self.memory, initial=initial)
+            if scheme.tentative
+            else None
+        )
+        self.held_from: int | None = None
+        """Corrections from this batch on wait until the task is stable again."""
+        self.ticket = 0
+        """Of the stable computation's latest request; answers to earlier ones are stale."""
+        self.busy = False
+        """The stable computation awaits an answer."""
+        self.unstored: dict[int, Checkpoint] = {}
+        self.seen_terms = [-1] * len(self.upstream)
+        self.pending_requests: dict[int, ReplayRequested] = {}
+        self._ticked_position = -1
+        self._reported_at = 0
+        self.story = Story(f"task {wiring.names[self.task]}, incarnation {self.incarnation}")
+        self._effects: list[TaskEffect] = []
+        self._cause = order.cause
+        self._now = 0
+
+    def violation(self, error: AssertionError) -> ProtocolViolation:
+        return ProtocolViolation(f"{error}\n{self.story.tell()}")
+
+    @property
+    def primary(self) -> bool:
+        return self.term is not None
+
+    @property
+    def mode(self) -> Mode:
+        if self.tentative is None or not self.tentative.active:
+            return Mode.STABLE
+        return Mode.STABILIZATION if self._can_redo() else Mode.FAILURE
+
+    def report(self) -> CopyReport:
+        """This copy's line in its node's heartbeat."""
+        return CopyReport(
+            task=self.task,
+            incarnation=self.incarnation,
+            term=self.term,
+            position=self.position,
+            stored=self.stored,
+            published=self.publisher.confirmed,
+            ready=self.phase is Phase.READY,
+        )
+
+    def _can_redo(self) -> bool:
+        return self.busy or self.inbox.complete(self.position)
+
+    def _emit(self, effect: TaskEffect) -> None:
+        self._effects.append(effect)
+
+    def _tell(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
+        self._effects.append(
+            Send(cause=self._cause, to=to, incarnation=incarnation, message=message)
+        )
+
+    def validate(self) -> None:
+        """Raise `ProtocolViolation` unless the whole state makes sense."""
+        try:
+            self._validate()
+        except AssertionError as error:
+            raise self.violation(error) from error
+
+    def _validate(self) -> None:
+        if self.phase is not Phase.READY:
+            return
+        assert self.stored <= self.position or self.source, "the checkpoint is ahead of the state"
+        self.inbox.validate(self.position)
+        self.outbox.validate(self.position)
+        self.publisher.validate()
+        run = self.tentative
+        if run is None:
+            assert self.state is not None, "a task without tentative output always has its state"
+            return
+        run.validate(self.position)
+        assert self.primary or not run.active, "a replica computes nothing tentative"
+        assert self.state is not None or run.active, "the state was given away to nobody"
+        assert self.held_from is None or run.active, "corrections are held by a stable task"

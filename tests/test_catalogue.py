@@ -1,0 +1,67 @@
+"""Every experiment that needs no servers runs in the smoke profile, and its invariants hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.catalogue import GROUPS, all_experiments, catalogue_markdown, find, of_group
+from harness.errors import UsageError
+from harness.experiment import ClaimKind, Experiment, Origin, Profile
+from harness.machine import ROOT
+from harness.report import build
+from harness.report.verdicts import judge
+from harness.results import Store
+from harness.runner import Runner
+from tests.test_runner import SMOKE, no_cluster
+from tests.toys import Watcher
+
+WITHOUT_SERVERS = [e for e in all_experiments() if e.origin is not Origin.MEASURED]
+
+
+def test_the_table_of_experiments_is_current() -> None:
+    assert (ROOT / "experiments" / "README.md").read_text() == catalogue_markdown(), (
+        "renew it: ./faultline list --markdown > experiments/README.md"
+    )
+
+
+@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.id)
+def test_an_experiment_is_described_for_every_profile(experiment: Experiment) -> None:
+    assert experiment.group in GROUPS
+    for profile in Profile:
+        assert experiment.grid[profile]
+        assert experiment.repeats[profile] >= 1
+        assert experiment.seconds_per_run[profile] > 0
+        keys = {tuple(point) for point in experiment.grid[profile]}
+        assert len(keys) == 1, "every point has the same parameters"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", WITHOUT_SERVERS, ids=lambda e: e.id)
+def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
+    store, watcher = Store(tmp_path), Watcher()
+    runner = Runner(store, no_cluster, watcher)
+    runner.execute(runner.plan([experiment], SMOKE), SMOKE)
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete, [record.reason for record in campaign.records]
+    judged = judge(experiment, Profile.SMOKE, campaign)
+    assert judged.problem is None, judged.problem
+    broken = [
+        (claim.text, dict(claim.measured))
+        for claim in judged.claims
+        if claim.kind is ClaimKind.INVARIANT and claim.held is False
+    ]
+    assert not broken
+    assert "data:image" in build.write_report(store).index.read_text()
+
+
+def test_a_group_stands_for_its_experiments() -> None:
+    assert find(["intervals"]) == of_group("intervals")
+    assert {e.group for e in find(["intervals", "stock"])} == {"intervals", "stock"}
+
+
+def test_a_group_without_experiments_is_refused() -> None:
+    with pytest.raises(UsageError, match="no experiments of 'nothing'"):
+        of_group("nothing")
