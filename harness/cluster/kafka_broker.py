@@ -74,6 +74,7 @@ class KafkaBroker(Server):
         self._password = password
         self._options = options
         self._formatting = False
+        self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._home = launcher.directory / "kafka"
         self._home.mkdir(mode=0o700)
         (self._home / "log4j2.properties").write_text(_LOG4J)
@@ -100,13 +101,12 @@ class KafkaBroker(Server):
             bootstrap=f"127.0.0.1:{port}", username=USERNAME, password=self._password
         )
         self._formatting = True
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         return self._spawn(
             "kafka-format",
             "kafka.tools.StorageTool",
             "format",
             "-t",
-            cluster_id,
+            self._cluster_id,
             "-c",
             str(self._configuration),
             "--ignore-formatted",

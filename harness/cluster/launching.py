@@ -23,6 +23,7 @@ from harness.cluster.processes import (
     RUN_VARIABLE,
     ProcessIdentity,
     identify,
+    is_alive,
 )
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
@@ -89,7 +90,14 @@ class Child:
     log: Path
 
     def running(self) -> bool:
-        return self.process.poll() is None
+        if self.process.poll() is not None:
+            return False
+        if self.identity is not None and not is_alive(self.identity):
+            # A killed JVM is a zombie at once, but can be reaped only when its last thread is
+            # gone, some milliseconds later.
+            self.process.wait()
+            return False
+        return True
 
     def state(self) -> str:
         """For people: ``is running as process 12``, ``exited with code 1``, ..."""
@@ -109,8 +117,9 @@ class Server(ABC):
 
     title: str
     """As it stands in a message: "the Kafka broker"."""
-    limit_s: float = 90.0
-    """How long a start may take. A loaded two-core machine needs a tenth of it."""
+    limit_s: float = 180.0
+    """How long a start may take: 2 to 6 s on two idle cores, and a minute was seen on two cores
+    that fifteen other processes wanted."""
 
     def __init__(self, launcher: Launcher) -> None:
         self.launcher = launcher
@@ -138,13 +147,13 @@ class Server(ABC):
         Raises `EnvironmentFailure` when the process has ended or the time is up.
         """
         assert self.child is not None, "begin() comes first"
-        if not self.child.running():
-            if not self.retry_after_exit():
-                raise failure(f"{self.title} did not start", self.child)
-        elif self.answers():
+        if self.child.running() and self.answers():
             return True
-        else:
-            self.check_deadline()
+        if self.lost_a_port():
+            self.try_other_ports()
+        elif not self.child.running():
+            raise failure(f"{self.title} did not start", self.child)
+        self.check_deadline()
         return False
 
     def check_deadline(self) -> None:
@@ -154,16 +163,22 @@ class Server(ABC):
             limit = format_duration(self.limit_s)
             raise failure(f"{self.title} did not answer within {limit}", self.child)
 
-    def retry_after_exit(self) -> bool:
-        """Try again on other ports if a port was the reason; False if it was something else."""
+    def lost_a_port(self) -> bool:
+        """Whether somebody else bound a port first. Such a process may take a minute to die."""
         assert self.child is not None
-        taken = _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
-        if not taken or self._attempts >= _PORT_ATTEMPTS:
-            return False
+        return _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
+
+    def try_other_ports(self) -> None:
+        """Start again. Raises `EnvironmentFailure` if that was tried often enough."""
+        assert self.child is not None
+        self.child.process.kill()
+        self.child.process.wait()
+        if self._attempts >= _PORT_ATTEMPTS:
+            raise failure(f"{self.title} found its ports taken", self.child)
+        self.child.log.rename(self.child.log.with_suffix(f".attempt{self._attempts}.log"))
         self._attempts += 1
-        self.child.log.rename(self.child.log.with_suffix(f".attempt{self._attempts - 1}.log"))
+        self._begun_s = time.monotonic()
         self.child = self.launch()
-        return True
 
     def check(self) -> None:
         """Raise `EnvironmentFailure` if the process that should be running has ended."""

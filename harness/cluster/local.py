@@ -43,7 +43,7 @@ from harness.cluster.launching import Launcher, Server, wait_for
 from harness.cluster.processes import Machine, identify
 from harness.cluster.programs import Programs, find_programs
 from harness.cluster.redis_daemon import RedisDaemon
-from harness.cluster.registry import ClusterRecord, Registry, end_processes
+from harness.cluster.registry import NOBODY, ClusterRecord, Registry, end_processes
 from harness.cluster.run_directory import journal_path, remove_secrets, write_journal
 from harness.cluster.spark_settings import (
     REPOSITORY,
@@ -193,14 +193,15 @@ class LocalCluster(Cluster):
     def _make_directory(self) -> None:
         directory = self.run_directory
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            directory.chmod(0o700)
-            if any(directory.iterdir()):
+            if directory.exists() and any(directory.iterdir()):
                 raise UsageError(
                     f"the run directory {directory} is not empty",
                     remedy="give a new or an empty directory",
                 )
-            _check_room(directory)
+            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_room(directory.parent)
+            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.chmod(0o700)
             for name in ("logs", "secrets", "tmp", "work", "spark-local"):
                 (directory / name).mkdir(mode=0o700)
             journal_path(directory).touch()
@@ -299,6 +300,7 @@ class LocalCluster(Cluster):
         end_processes(self._record)
         self._reap()
         remove_secrets(self.run_directory)
+        self._registry.add(replace(self._record, owner=NOBODY))
         self._record = None
 
     def _end_keeper(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from harness.cluster.base import Report
@@ -33,9 +32,13 @@ def find_programs(report: Report) -> Programs:
     """
     import pyspark
 
-    java = import_module("harness.environment.java").find_java()
-    redis_server = import_module("harness.environment.redis_server").find_redis()
-    jars = import_module("harness.environment.jars").ensure_jars(report)
+    from harness.environment.jars import ensure_jars
+    from harness.environment.java import find_java
+    from harness.environment.redis_server import find_redis
+
+    java = find_java(report)
+    redis_server = find_redis(report)
+    jars = ensure_jars(report)
     return Programs(
         java_home=java.home,
         broker_jars=jars.broker,

@@ -39,6 +39,9 @@ from harness.errors import EnvironmentFailure
 
 _GONE_LIMIT_S = 15.0
 
+NOBODY = ProcessIdentity(pid=0, started_ticks=0)
+"""No process was ever this one: the owner of what the next sweep may remove."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:

@@ -1,0 +1,221 @@
+"""What every cluster backend must do. A backend's test class inherits `ClusterContract`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.errors import UsageError
+from tests.cluster.helpers import eventually
+
+SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
+"""The shape that the contract is tested on."""
+
+
+def silent(text: str) -> None:
+    """A report that nobody reads."""
+
+
+class Driver:
+    """`tests.cluster.driver` under way on a cluster."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self.log = log
+
+    def send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def next_workers(self) -> set[str]:
+        """Run a job; the workers that ran its tasks."""
+        self.send("go")
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"the driver ended with code {self._process.wait()}: {self.log.read_text()}"
+        return set(json.loads(line))
+
+    def kill(self) -> None:
+        """End it the hard way, where it would not end by itself."""
+        self._process.kill()
+
+    def runs_on(self, workers: set[str], *, jobs: int = 150) -> bool:
+        """Whether one of the next jobs runs on exactly these workers."""
+        return any(self.next_workers() == workers for _ in range(jobs))
+
+
+@contextmanager
+def driver(conf: Mapping[str, str], environment: Mapping[str, str], log: Path) -> Iterator[Driver]:
+    """A Spark application that runs jobs when asked, until the block ends."""
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "driver.py")],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            job = Driver(process, log)
+            job.send(json.dumps(dict(conf)))
+            yield job
+        finally:
+            # The JVM of PySpark's gateway ends by itself when the process is gone.
+            process.kill()
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+class ClusterContract:
+    """Inherit it, and give `cluster`: class-scoped, started, of the shape `SPEC`."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls) -> Iterator[Cluster]:
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def application(
+        cls, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Driver]:
+        """One application for all tests: it idles on every worker, and goes on after kills."""
+        log = tmp_path_factory.mktemp("driver") / "log"
+        with driver(cluster.spark_conf(), cluster.driver_environment(), log) as job:
+            yield job
+
+    @pytest.fixture(autouse=True)
+    def _whole(self, cluster: Cluster) -> None:
+        cluster.restore(silent)
+
+    def test_its_nodes_have_names_racks_and_hosts_of_their_own(self, cluster: Cluster) -> None:
+        assert [node.name for node in cluster.nodes()] == ["r1n1", "r1n2", "r2n1", "r2n2"]
+        assert [node.rack for node in cluster.nodes()] == ["r1", "r1", "r2", "r2"]
+        assert len({node.host for node in cluster.nodes()}) == 4
+        assert dict(cluster.alive()) == dict.fromkeys(["r1n1", "r1n2", "r2n1", "r2n2"], True)
+
+    def test_it_is_healthy(self, cluster: Cluster) -> None:
+        cluster.health()
+
+    def test_kafka_keeps_what_is_sent(self, cluster: Cluster) -> None:
+        from confluent_kafka import Consumer, Producer
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient(cluster.kafka.confluent())
+        for future in admin.create_topics([NewTopic("contract", 1, 1)]).values():
+            future.result(30)
+        producer = Producer(cluster.kafka.confluent())
+        producer.produce("contract", value=b"kept")
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {**cluster.kafka.confluent(), "group.id": "c", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["contract"])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"kept"
+        consumer.close()
+
+    def test_redis_keeps_what_is_set(self, cluster: Cluster) -> None:
+        import redis
+
+        endpoint = cluster.redis
+        with redis.Redis(endpoint.host, endpoint.port, password=endpoint.password) as client:
+            client.set("contract", b"kept")
+            assert client.get("contract") == b"kept"
+
+    def test_an_application_stays_on_its_rack(self, cluster: Cluster, tmp_path: Path) -> None:
+        """Stands before the first use of `application`, which takes every slot."""
+        conf = cluster.spark_conf(racks=["r1"])
+        with driver(conf, cluster.driver_environment(), tmp_path / "log") as job:
+            assert job.runs_on({"r1w1", "r1w2"})
+            assert job.next_workers() == {"r1w1", "r1w2"}
+
+    def test_a_job_goes_on_when_a_node_and_then_a_rack_is_killed(
+        self, cluster: Cluster, application: Driver
+    ) -> None:
+        everywhere = {"r1w1", "r1w2", "r2w1", "r2w2"}
+        assert application.runs_on(everywhere)
+        before = cluster.usage()["r1n1"].cpu_s
+
+        (victim,) = cluster.apply(Action.KILL, "r1n1")
+        assert victim.node == "r1n1"
+        assert victim.processes
+        eventually(lambda: not cluster.alive()["r1n1"])
+        assert application.runs_on(everywhere - {"r1w1"})
+        assert before is None or (cluster.usage()["r1n1"].cpu_s or 0) >= before
+
+        victims = cluster.apply(Action.KILL, "r2")
+        assert [victim.node for victim in victims] == ["r2n1", "r2n2"]
+        assert all(victim.processes for victim in victims)
+        eventually(lambda: [n for n, up in cluster.alive().items() if up] == ["r1n2"])
+        assert application.runs_on({"r1w2"})
+
+        cluster.restore(silent)
+        assert all(cluster.alive().values())
+        assert application.runs_on(everywhere)
+
+    def test_a_killed_node_can_be_started_again(self, cluster: Cluster) -> None:
+        cluster.apply(Action.KILL, "r1n1")
+        (victim,) = cluster.apply(Action.RESTART, "r1n1")
+        assert victim.processes
+        eventually(lambda: cluster.alive()["r1n1"], limit_s=90)
+
+    def test_the_dead_stay_dead_and_the_living_are_left_alone(self, cluster: Cluster) -> None:
+        assert cluster.apply(Action.RESTART, "r1n1")[0].processes == ()
+        cluster.apply(Action.KILL, "r1n1")
+        assert cluster.apply(Action.KILL, "r1n1")[0].processes == ()
+        assert not cluster.alive()["r1n1"]
+
+    def test_a_paused_node_is_silent_until_it_is_resumed(self, cluster: Cluster) -> None:
+        if not {Action.PAUSE, Action.RESUME} <= cluster.capabilities():
+            pytest.skip(f"the {cluster.backend} backend cannot pause")
+        victims = cluster.apply(Action.PAUSE, "r2")
+        assert all(victim.processes for victim in victims)
+        assert [name for name, up in cluster.alive().items() if up] == ["r1n1", "r1n2"]
+        cluster.apply(Action.RESUME, "r2")
+        eventually(lambda: all(cluster.alive().values()))
+
+    def test_usage_is_counted_or_says_why_not(self, cluster: Cluster) -> None:
+        usage = cluster.usage()
+        assert list(usage) == [node.name for node in cluster.nodes()]
+        for used in usage.values():
+            assert used.cpu_s is None or used.cpu_s > 0
+            assert used.resident_bytes is None or used.resident_bytes > 0
+            assert used.method
+
+    def test_an_unknown_target_is_refused(self, cluster: Cluster) -> None:
+        with pytest.raises(UsageError, match="no node or rack 'r9n9'") as caught:
+            cluster.apply(Action.KILL, "r9n9")
+        assert "r1n1" in caught.value.remedy
+
+    def test_what_it_cannot_do_it_refuses_with_a_way_out(self, cluster: Cluster) -> None:
+        for action in set(Action) - cluster.capabilities():
+            with pytest.raises(UsageError, match="cannot") as caught:
+                cluster.apply(action, "r1n1")
+            assert caught.value.remedy
+
+    @pytest.mark.parametrize("racks", [["r3"], ["r1", "r3"], []])
+    def test_racks_that_cannot_be_asked_for_are_refused(
+        self, cluster: Cluster, racks: list[str]
+    ) -> None:
+        with pytest.raises(UsageError, match="rack"):
+            cluster.spark_conf(racks=racks)
+
+    def test_the_configuration_of_an_application_holds_no_secret(self, cluster: Cluster) -> None:
+        text = json.dumps(cluster.spark_conf())
+        assert "secret" not in {key.split(".")[-1] for key in cluster.spark_conf()}
+        assert cluster.kafka.password not in text
+        assert cluster.redis.password not in text

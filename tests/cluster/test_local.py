@@ -1,0 +1,350 @@
+"""The local backend: the contract, and what only it promises."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.cluster import kafka_broker, local, redis_daemon
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.launching import free_port
+from harness.cluster.local import LocalCluster
+from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
+from harness.cluster.programs import find_programs
+from harness.cluster.registry import Registry
+from harness.cluster.run_directory import read_journal
+from harness.cluster.spark_settings import REPOSITORY
+from harness.errors import EnvironmentFailure, UsageError
+from tests.cluster.contract import SPEC, ClusterContract, Driver, driver, silent
+from tests.cluster.helpers import eventually
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Records of this module only: nothing of the user's is swept, or in the way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+def secrets_of(cluster: LocalCluster) -> list[str]:
+    defaults = (cluster.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
+    found = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
+    assert found is not None
+    return [cluster.kafka.password, cluster.redis.password, found[1]]
+
+
+class TestLocalCluster(ClusterContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls) -> Iterator[Cluster]:
+        with LocalCluster(SPEC) as cluster:
+            cluster.start(silent)
+            yield cluster
+        assert marked(cluster.run) == []
+        assert not cluster.run_directory.exists()
+        assert cluster.run not in {record.run for record in Registry().records()}
+
+    @pytest.fixture
+    def here(self, cluster: Cluster) -> LocalCluster:
+        assert isinstance(cluster, LocalCluster)
+        return cluster
+
+    @pytest.mark.parametrize("password", [None, "wrong"])
+    def test_kafka_refuses_a_client_without_the_credentials(
+        self, here: LocalCluster, password: str | None
+    ) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        full = {**here.kafka.confluent(), "log_level": 0}
+        assert AdminClient(full).list_topics(timeout=30).brokers
+        without = {"bootstrap.servers": here.kafka.bootstrap, "log_level": 0}
+        wrong = without if password is None else {**full, "sasl.password": password}
+        with pytest.raises(KafkaException):
+            AdminClient(wrong).list_topics(timeout=3)
+
+    @pytest.mark.parametrize("password", [None, "wrong"])
+    def test_redis_refuses_a_client_without_the_password(
+        self, here: LocalCluster, password: str | None
+    ) -> None:
+        import redis
+
+        with (
+            redis.Redis(here.redis.host, here.redis.port, password=password) as client,
+            pytest.raises(redis.AuthenticationError),
+        ):
+            client.get("contract")
+
+    def test_the_master_refuses_a_driver_without_the_secret(
+        self, here: LocalCluster, tmp_path: Path
+    ) -> None:
+        environment = here.driver_environment()
+        del environment["SPARK_CONF_DIR"]
+        conf = {**here.spark_conf(), "spark.authenticate": "false", "spark.app.name": "intruder"}
+        master_log = here.run_directory / "logs" / "master.log"
+        before = master_log.read_text().count("Registering app")
+        with driver(conf, environment, tmp_path / "log") as job:
+            # It would go on asking for a minute; its first refusal is enough.
+            eventually(lambda: "Expected SaslMessage" in job.log.read_text(), limit_s=90)
+            assert "Failed to connect to master" in job.log.read_text()
+        assert master_log.read_text().count("Registering app") == before
+
+    def test_web_pages_and_unknown_callers_are_refused(self, here: LocalCluster) -> None:
+        ports = listening_ports(here)
+        refused = 0
+        for host, port in ports:
+            try:
+                urllib.request.urlopen(f"http://{host}:{port}/json/", timeout=3)
+            except urllib.error.HTTPError as error:
+                refused += error.code == 403
+                error.close()
+                continue
+            except OSError:
+                continue  # not a web page
+            pytest.fail(f"{host}:{port} answers anybody")
+        assert refused == 5, "the master's page and four workers'"
+
+    def test_everything_listens_on_loopback_only(self, here: LocalCluster) -> None:
+        assert len(listening_ports(here)) >= 12
+        assert all(host.startswith("127.") for host, _ in listening_ports(here))
+
+    def test_no_secret_is_on_a_command_line_or_in_a_log(
+        self, here: LocalCluster, application: Driver
+    ) -> None:
+        assert application.next_workers()
+        lines = [
+            Path(f"/proc/{stat.pid}/cmdline").read_text(errors="replace")
+            for stat in marked(here.run)
+        ]
+        assert len(lines) >= 4 + 4 * 2 + 2, "daemons, workers and executors, the driver and its JVM"
+        logs = [
+            application.log,
+            *here.run_directory.glob("logs/*"),
+            *here.run_directory.glob("work/**/std*"),
+        ]
+        assert len(logs) >= 1 + 8 + 2
+        text = "\n".join([*lines, *(path.read_text(errors="replace") for path in logs)])
+        assert [secret for secret in secrets_of(here) if secret in text] == []
+
+    def test_the_run_directory_is_private_and_so_is_every_secret(self, here: LocalCluster) -> None:
+        assert here.run_directory.stat().st_mode & 0o777 == 0o700
+        secrets = [secret.encode() for secret in secrets_of(here)]
+        holders = [
+            path
+            for path in here.run_directory.rglob("*")
+            if path.is_file() and any(secret in path.read_bytes() for secret in secrets)
+        ]
+        assert len(holders) >= 8
+        assert {path.stat().st_mode & 0o777 for path in holders} == {0o600}
+
+    def test_a_harness_that_is_killed_leaves_nothing_after_the_next_start(
+        self, here: LocalCluster, tmp_path: Path
+    ) -> None:
+        """Beside a running cluster, which must not notice."""
+        with harness_process() as (process, run, directory):
+            keeper, redis = (dict(read_journal(directory))[name] for name in ("keeper", "redis"))
+            send_signal(keeper, signal.SIGKILL)
+            assert wait_until_gone([keeper], limit_s=10)
+            process.kill()
+            process.wait()
+            assert len(processes_of(run)) >= 4, "nothing is left, so nothing is tested"
+            (tmp_path / "occupied").touch()
+            with pytest.raises(UsageError, match="not empty"):  # the sweep comes before that
+                LocalCluster(ClusterSpec(), tmp_path).start(silent)
+            assert marked(run) == []
+            assert not is_alive(redis)
+            assert not directory.exists()
+        here.health()
+        assert all(here.alive().values())
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+    def test_a_harness_that_ends_while_it_starts_leaves_no_process(
+        self, here: LocalCluster, number: signal.Signals
+    ) -> None:
+        with harness_process(until="Redis answers") as (process, run, directory):
+            assert len(processes_of(run)) >= 3
+            process.send_signal(number)
+            process.wait()
+            eventually(lambda: processes_of(run) == [])
+            eventually(lambda: not (directory / "secrets").exists())
+        here.health()
+
+
+@pytest.mark.cluster
+def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, LocalCluster(SMALL) as cluster:
+        for module in (kafka_broker, redis_daemon):
+            ports = chain([taken.getsockname()[1]], iter(free_port, None))
+            monkeypatch.setattr(module, "free_port", partial(next, ports))
+        cluster.start(silent)
+        cluster.health()
+        assert str(taken.getsockname()[1]) not in {
+            cluster.kafka.bootstrap.split(":")[1],
+            str(cluster.redis.port),
+        }
+        broker = dict(read_journal(cluster.run_directory))["kafka"]
+        send_signal(broker, signal.SIGKILL)
+        eventually(lambda: not is_alive(broker))
+        with pytest.raises(EnvironmentFailure, match="the Kafka broker is dead; it was killed by"):
+            cluster.health()
+        cluster.stop()
+        cluster.stop()
+    assert marked(cluster.run) == []
+
+
+@pytest.mark.cluster
+def test_a_full_disk_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "MINIMUM_FREE_BYTES", 1 << 60)
+    cluster = LocalCluster(SMALL)
+    with pytest.raises(EnvironmentFailure, match="MB are free") as caught:
+        cluster.start(silent)
+    assert "free some disk space" in caught.value.remedy
+    assert not cluster.run_directory.exists()
+
+
+@pytest.mark.cluster
+def test_a_start_that_fails_leaves_no_process_and_its_logs_until_the_next(tmp_path: Path) -> None:
+    broken = replace(find_programs(silent), broker_jars=tmp_path)
+    cluster = LocalCluster(SMALL, programs=broken)
+    with pytest.raises(EnvironmentFailure, match="storage could not be formatted") as caught:
+        cluster.start(silent)
+    assert "kafka.tools.StorageTool" in caught.value.what, "the JVM's own words"
+    assert marked(cluster.run) == []
+    assert (cluster.run_directory / "logs" / "kafka-format.log").exists()
+    assert not (cluster.run_directory / "secrets").exists()
+    Registry().sweep(silent)
+    assert not cluster.run_directory.exists()
+
+
+@pytest.mark.cluster
+def test_a_java_that_is_not_there_is_told(tmp_path: Path) -> None:
+    broken = replace(find_programs(silent), java_home=tmp_path)
+    cluster = LocalCluster(SMALL, programs=broken)
+    with pytest.raises(EnvironmentFailure, match="bin/java cannot be started") as caught:
+        cluster.start(silent)
+    assert "faultline doctor" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (ClusterSpec(racks=256), "at most 255 racks"),
+        (ClusterSpec(workers_per_rack=255), "at most 254 workers_per_rack"),
+        (ClusterSpec(memory_mb_per_worker=256), "cannot run a Spark executor"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused(spec: ClusterSpec, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        LocalCluster(spec)
+
+
+def test_nothing_can_be_asked_of_a_cluster_that_is_not_running() -> None:
+    with pytest.raises(UsageError, match="not running"):
+        LocalCluster(SMALL).usage()
+
+
+@pytest.mark.cluster
+def test_the_command_line_starts_shows_and_ends_a_cluster() -> None:
+    started = faultline("up", "--racks", "1", "--json")
+    assert started["state"] == "up"
+    assert all(started["servers"].values())
+    (shown,) = faultline("status", "--json")
+    assert shown["run"] == started["run"]
+    assert stat.S_IMODE(os.stat(shown["credentials"]["kafka"]).st_mode) == 0o600
+    assert faultline("down", started["run"], "--json") == {"ended": [started["run"]]}
+    assert marked(started["run"]) == []
+    assert faultline("status", "--json") == []
+
+
+SMALL = ClusterSpec(racks=1, memory_mb_per_worker=512)
+
+HARNESS = """
+import sys, time
+from harness.cluster.base import ClusterSpec
+from harness.cluster.local import LocalCluster
+
+def report(text):
+    if text == sys.argv[1]:
+        print(cluster.run, cluster.run_directory, flush=True)
+
+with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
+    cluster.start(report)
+    report("everything answers")
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def harness_process(
+    *, until: str = "everything answers"
+) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+    """A process that starts a small cluster: itself, the cluster's run and directory."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HARNESS, until],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        run, directory = process.stdout.readline().split()
+        try:
+            yield process, run, Path(directory)
+        finally:
+            process.kill()
+            for member in processes_of(run):
+                send_signal(member.identity, signal.SIGKILL)
+
+
+def processes_of(run: str) -> list[ProcessStat]:
+    """By environment and by journal; none once the cluster is off the register."""
+    return [
+        stat for record in Registry().records() if record.run == run for stat in record.processes()
+    ]
+
+
+def faultline(*arguments: str) -> Any:
+    """The JSON document that ``faultline cluster`` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.cli", "cluster", *arguments],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(done.stdout)
+
+
+def listening_ports(cluster: LocalCluster) -> list[tuple[str, int]]:
+    """Address and port of every listening socket of the cluster."""
+    found = []
+    for member in processes_of(cluster.run):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a driver that is just ending
+            found.extend(psutil.Process(member.pid).net_connections(kind="inet"))
+    return [
+        (connection.laddr.ip.removeprefix("::ffff:"), connection.laddr.port)
+        for connection in found
+        if connection.status == psutil.CONN_LISTEN
+    ]
