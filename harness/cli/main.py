@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
     "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
+    "doctor": ("harness.cli.doctor", "What is found, what is missing, what to do."),
     "test": ("harness.cli.test", "Run the test suite."),
 }
 

@@ -63,14 +63,14 @@ class Jars:
     """The files for ``spark.jars``."""
 
 
-def ensure_jars(report: Report = to_stderr, *, fetch: bool = True) -> Jars:
+def ensure_jars(report: Report = to_stderr, *, fetch: bool = True, lock: Path = LOCK) -> Jars:
     """All pinned jars, each checked by SHA-256 just now; what is missing is fetched first.
 
     A file that is not what was pinned is fetched again, and ``report`` says so. What has come
     stays, also when fetching is interrupted. Raises `EnvironmentFailure` that names what is
     missing when it cannot be had, or at once if ``fetch`` is false.
     """
-    wanted = list(places(locked_jars()))
+    wanted = list(places(locked_jars(lock)))
     if wrong := _wrong(wanted):
         if not fetch:
             raise _missing(wrong, "")

