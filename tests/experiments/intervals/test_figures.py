@@ -14,6 +14,7 @@ import pytest
 
 from experiments.intervals import (
     adaptive,
+    agreement,
     dag_delay,
     dag_depth,
     dag_simulated,
@@ -37,8 +38,8 @@ from harness.seeds import DEFAULT_SEED
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
     for module in (
-        adaptive, dag_delay, dag_depth, dag_simulated, deep_topologies, flink, lanl_systems,
-        node_count, non_exponential, optimal_intervals, real_systems, rival_gain,
+        adaptive, agreement, dag_delay, dag_depth, dag_simulated, deep_topologies, flink,
+        lanl_systems, node_count, non_exponential, optimal_intervals, real_systems, rival_gain,
         rival_utilization, single_process, single_process_simulated,
     )
 }  # fmt: skip
@@ -166,6 +167,9 @@ BENT: list[tuple[str, int, Bend]] = [
     ("intervals/single-process", 1, peak_elsewhere),
     ("intervals/single-process-simulated", 0, add("deviation", 9.0)),
     ("intervals/single-process-simulated", 1, add("deviation", 9.0)),
+    ("intervals/agreement", 0, add("deviation", 9.0)),
+    ("intervals/agreement", 1, add("deviation", 9.0)),
+    ("intervals/agreement", 2, scale("deviation", 3.0)),
     ("intervals/dag-delay", 0, peak_elsewhere),
     ("intervals/dag-delay", 1, all_alike),
     ("intervals/dag-depth", 0, where("depth", 100, "utilization_at_optimum", factor=0.99)),
