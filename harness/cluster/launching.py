@@ -9,6 +9,7 @@ state, its last log lines, and what to do.
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +34,7 @@ _POLL_S = 0.02
 _PORT_ATTEMPTS = 5
 _PORT_TAKEN = ("address already in use", "bindexception")
 _DISK_FULL = ("no space left on device", "disk quota exceeded")
+_FULL_BYTES = 16 << 20
 _LAST_LINES = 12
 
 
@@ -213,16 +215,18 @@ def wait_for(
 
 def failure(what: str, child: Child) -> EnvironmentFailure:
     """What happened, the process's state, its last words, and what to do about it."""
-    lines = _last_lines(child.log_text(), _LAST_LINES)
-    shown = "\n".join(f"    {line}" for line in lines) or "    (it wrote nothing)"
+    lines = _last_lines(child.log_text(), 200)
+    told = [line for line in lines if not line.startswith("\tat ")][-_LAST_LINES:]
+    shown = "\n".join(f"    {line}" for line in told) or "    (it wrote nothing)"
     return EnvironmentFailure(
         f"{what}; it {child.state()}. The last lines of {child.log}:\n{shown}",
-        remedy=_remedy(_last_lines(child.log_text(), 200)),
+        remedy=_remedy(lines, shutil.disk_usage(child.log.parent).free),
     )
 
 
-def _remedy(lines: list[str]) -> str:
-    if _mentions(_DISK_FULL, lines):
+def _remedy(lines: list[str], free_bytes: int) -> str:
+    # On a full disk the log may have no room for the reason either.
+    if _mentions(_DISK_FULL, lines) or free_bytes < _FULL_BYTES:
         return "free some disk space, or set XDG_STATE_HOME to a directory on a larger disk"
     if _mentions(_PORT_TAKEN, lines):
         return "other programs keep taking the ports that were free a moment ago: try again"

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from http.client import HTTPException
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ class TestLocalCluster(ClusterContract):
                 refused += error.code == 403
                 error.close()
                 continue
-            except OSError:
+            except (OSError, HTTPException):
                 continue  # not a web page
             pytest.fail(f"{host}:{port} answers anybody")
         assert refused == 5, "the master's page and four workers'"
@@ -281,9 +282,11 @@ def test_the_command_line_starts_shows_and_ends_a_cluster() -> None:
 SMALL = ClusterSpec(racks=1, memory_mb_per_worker=512)
 
 HARNESS = """
-import sys, time
+import signal, sys, time
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local import LocalCluster
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 
 def report(text):
     if text == sys.argv[1]:
