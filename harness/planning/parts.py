@@ -119,6 +119,10 @@ class Structured(Part):
         costs = (candidates & ~plan) @ self._topology.costs
         return self._ranked(candidates, gains, costs, budget)
 
+    def segments_per_task(self) -> NDArray[np.int64]:
+        """In how many segments each task is, shape ``(tasks,)``."""
+        return np.asarray(self._segments.sum(axis=0))
+
     def _completed(self, segment: int, plan: Booleans, budget: int) -> Booleans:
         """``segment`` with connected segments of other units, until nothing is missing or the
         budget is exceeded: the paper's breadth-first search over units."""

@@ -19,7 +19,7 @@ Readings of the printed algorithms, whose pseudo-code has gaps:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ from harness.topology.model import Topology
 
 NEARLY = 0.9
 """A step at least this fraction as dense as the best one is taken in the same round."""
+
+
+Ranking = Callable[[Part, Booleans], Callable[[Step], float]]
+"""Given a part and the plan: how good a step of that part is."""
 
 
 class StructureAware(Planner):
@@ -49,12 +53,23 @@ class StructureAware(Planner):
 class Search:
     """A plan that grows by steps; remembers what the last step did not change."""
 
-    def __init__(self, evaluator: Evaluator, budget: int) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        budget: int,
+        *,
+        plan: Booleans | None = None,
+        ranking: Ranking | None = None,
+    ) -> None:
+        """``plan`` is what is alive already; ``ranking`` orders a part's steps, by their density
+        if None."""
         topology = evaluator.topology
-        self.plan: Booleans = np.zeros(topology.task_count, dtype=np.bool_)
+        nothing = np.zeros(topology.task_count, dtype=np.bool_)
+        self.plan: Booleans = nothing if plan is None else plan
         self.budget = budget
         self._evaluator = evaluator
-        self._alive: set[str] = set()
+        self._ranking = ranking
+        self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
         """The operators that the plan has a task of."""
         self._queries = _queries(evaluator)
         self._steps_of: dict[Part, tuple[int, list[Step]]] = {}
@@ -118,6 +133,9 @@ class Search:
             if fitting or not known[1] or self.budget == known[0]:
                 return fitting
         steps = part.steps(self.plan, self.budget)
+        if self._ranking is not None:
+            ranking = self._ranking(part, self.plan)
+            steps = sorted(steps, key=lambda step: -round(ranking(step), 12))
         self._steps_of[part] = self.budget, steps
         return steps
 

@@ -1,0 +1,156 @@
+"""In which order to restore the tasks that failed (paper 003, section 5).
+
+Resources come back one by one; what counts is the area under the output fidelity until all
+tasks are back. INC restores whole MC-trees, those first whose segments many failed MC-trees
+share (Algorithms 4 and 5); TO, the paper's baseline, restores in topological order.
+
+Readings of the printed algorithms:
+
+* Algorithm 5 ranks a structured candidate by ``gain / sum(cost(g) / f_g)``, with f_g the number
+  of failed MC-trees that share segment g. Here it is per failed task, its cost divided by the
+  number of segments that contain it: the same where segments do not overlap, and no task is paid
+  for twice where they do.
+* For full sub-topologies f is garbled in print, and as a step is one task it would do no more
+  than favour narrow operators. The gain of the whole objective decides, as between all parts.
+* Sub-topologies without a whole MC-tree come first (S1 of Algorithm 4), since nothing comes out
+  before all are connected: a step that gains nothing alone is completed to an MC-tree.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.planning.base import flags
+from harness.planning.greedy import single_failure_values
+from harness.planning.parts import Part, Step, Structured
+from harness.planning.structure_aware import Ranking, Search
+from harness.topology.fidelity import Booleans, Evaluator, Floats, Objective
+from harness.topology.model import Topology
+
+
+class RecoveryOrder(ABC):
+    """One way to order restoration; the same input always gives the same order."""
+
+    name: ClassVar[str]
+
+    def order(
+        self,
+        topology: Topology,
+        *,
+        alive: Sequence[int] = (),
+        objective: Objective = Objective.OF,
+    ) -> tuple[int, ...]:
+        """The failed tasks, all but ``alive``, in the order in which to restore them."""
+        found = self._order(Evaluator(topology, objective), flags(topology, tuple(alive)))
+        assert sorted((*found, *set(alive))) == list(range(topology.task_count))
+        return tuple(found)
+
+    @abstractmethod
+    def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
+        """The tasks that are not ``alive``, each once."""
+
+
+class TopologicalOrder(RecoveryOrder):
+    """TO: a task may be restored once everything upstream of it runs; among those the one whose
+    failure alone hurts most."""
+
+    name = "to"
+
+    def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
+        topology = evaluator.topology
+        hurts = single_failure_values(evaluator)
+        missing = _upstream_counts(topology, alive)
+        pool = {int(task) for task in np.flatnonzero(~alive & (missing == 0))}
+        readers = _readers(topology)
+        order: list[int] = []
+        while pool:
+            task = min(pool, key=lambda candidate: (hurts[candidate], candidate))
+            pool.remove(task)
+            order.append(task)
+            for reader in readers[task]:
+                missing[reader] -= 1
+                if missing[reader] == 0 and not alive[reader]:
+                    pool.add(reader)
+        return order
+
+
+class Incremental(RecoveryOrder):
+    """INC: whole MC-trees, the densest first, weighted by how many failed trees they help."""
+
+    name = "inc"
+
+    def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
+        topology = evaluator.topology
+        missing = int(topology.costs[~alive].sum())
+        search = Search(evaluator, missing, plan=alive, ranking=_shared_first(topology))
+        rank = {name: position for position, name in enumerate(topology.order)}
+        order: list[int] = []
+        while steps := search.best_steps():
+            for step in steps:
+                new = np.flatnonzero(step.tasks & ~search.plan).tolist()
+                order += sorted(new, key=lambda task: (rank[topology.place(task)[0]], task))
+                search.take(step)
+        # What is left gives no output: it takes part in no query, or carries nothing.
+        return order + np.flatnonzero(~search.plan).tolist()
+
+
+def fidelity_curve(
+    topology: Topology,
+    order: Sequence[int],
+    *,
+    alive: Sequence[int] = (),
+    objective: Objective = Objective.OF,
+) -> tuple[Floats, Floats]:
+    """What the objective is while resources arrive one by one.
+
+    Returns the share of the missing resources that has arrived, from 0 to 1, and the objective
+    then; both of length ``len(order) + 1``.
+    """
+    plans = np.repeat(flags(topology, tuple(alive))[None], len(order) + 1, axis=0)
+    for position, task in enumerate(order, start=1):
+        plans[position:, task] = True
+    spent = np.concatenate([[0.0], np.cumsum(topology.costs[list(order)])])
+    return spent / max(spent[-1], 1.0), Evaluator(topology, objective).values(plans)
+
+
+def area(arrived: Floats, values: Floats) -> float:
+    """The mean objective until all is restored, if resources arrive evenly (Definition 3): the
+    value holds until the next task's resources are there."""
+    return float((np.diff(arrived) * values[:-1]).sum())
+
+
+def _shared_first(topology: Topology) -> Ranking:
+    """A step's gain per unit, where a task that many segments share costs less."""
+
+    def ranking(part: Part, plan: Booleans) -> Callable[[Step], float]:
+        if not isinstance(part, Structured):
+            return lambda step: step.density
+        weighted = topology.costs / np.maximum(part.segments_per_task(), 1)
+        return lambda step: step.gain / max(float(weighted[step.tasks & ~plan].sum()), 1e-12)
+
+    return ranking
+
+
+def _readers(topology: Topology) -> list[list[int]]:
+    readers: list[list[int]] = [[] for _ in range(topology.task_count)]
+    for edge in topology.edges:
+        up, down = topology.tasks(edge.upstream).start, topology.tasks(edge.downstream).start
+        routes = topology.shares(edge).tocoo()
+        for upstream, downstream in zip(*routes.coords, strict=True):
+            readers[up + int(upstream)].append(down + int(downstream))
+    return readers
+
+
+def _upstream_counts(topology: Topology, alive: Booleans) -> NDArray[np.int64]:
+    """How many failed upstream tasks each task has."""
+    counts = np.zeros(topology.task_count, dtype=np.int64)
+    for task, readers in enumerate(_readers(topology)):
+        if not alive[task]:
+            for reader in readers:
+                counts[reader] += 1
+    return counts
