@@ -1,15 +1,18 @@
-"""Schedules drawn from a seed: single nodes, whole racks, exponential arrivals, a mix.
+"""Schedules drawn from a seed: single nodes, whole racks, exponential arrivals, a mix, bursts.
 
-Rates are per node (or rack) and hour, as failure studies print them. Every generator stores what
-it was called with in `Schedule.parameters`.
+No schedule kills what it has down already, so every kill of it must find something alive. Rates
+are per node (or rack) and hour, as failure studies print them. Every generator stores what it
+was called with in `Schedule.parameters`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.cluster.base import Action
 from harness.errors import UsageError
@@ -106,8 +109,7 @@ def exponential(
 
 
 def mixed(
-    nodes: Sequence[str],
-    racks: Sequence[str],
+    racks: Mapping[str, Sequence[str]],
     *,
     node_rate_per_hour: float,
     rack_rate_per_hour: float,
@@ -115,21 +117,138 @@ def mixed(
     seed: int,
     repair: Repair | None = None,
 ) -> Schedule:
-    """Independent failures of nodes, and beside them failures of whole racks at once."""
-    events = [
-        *_arrivals(nodes, node_rate_per_hour, duration_s, seed, repair),
-        *_arrivals(racks, rack_rate_per_hour, duration_s, seed, repair),
+    """Independent failures of nodes, and beside them failures of whole racks at once.
+
+    ``racks`` has the nodes of each rack. A rack that fails takes down what still lives on it,
+    and all of it comes back together.
+    """
+    members = {**racks, **{node: [node] for nodes in racks.values() for node in nodes}}
+    rates = dict.fromkeys(members, node_rate_per_hour) | dict.fromkeys(racks, rack_rate_per_hour)
+    arrivals = [
+        (at_s, target)
+        for target, rate in rates.items()
+        for at_s in _poisson_s(target, rate, duration_s, seed)
     ]
+    outages = _Outages(members, repair, generator(seed, "repairs"))
+    for at_s, target in sorted(arrivals):
+        outages.kill(target, at_s)
     return Schedule(
-        events=events,
+        events=outages.events(duration_s),
         origin="mixed",
         seed=seed,
         parameters={
-            **_parameters(node_rate_per_hour, duration_s, repair, nodes=list(nodes)),
+            **_parameters(node_rate_per_hour, duration_s, repair),
             "rack_rate_per_hour": rack_rate_per_hour,
-            "racks": list(racks),
+            "racks": {rack: list(nodes) for rack, nodes in racks.items()},
         },
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstSizes:
+    """How many nodes fail together: P(i) = (1 - a) c(r1) r1^i + a c(r2) r2^i for i = 1 .. n.
+
+    The bi-exponential model of Nath et al. (NSDI 2006); the values are refitted to their trace of
+    web servers.
+    """
+
+    large_share: float = 0.0083
+    """a, the share of the bursts from the heavy part."""
+    small_ratio: float = 0.489
+    large_ratio: float = 0.920
+
+    def __post_init__(self) -> None:
+        ratios = (self.small_ratio, self.large_ratio)
+        if not 0 <= self.large_share <= 1 or not all(0 < ratio < 1 for ratio in ratios):
+            raise UsageError(
+                f"burst sizes with the share {self.large_share} and the ratios {ratios}",
+                remedy="give a share from 0 to 1 and ratios between 0 and 1",
+            )
+
+    def probabilities(self, nodes: int) -> NDArray[np.float64]:
+        """Of the sizes 1 .. ``nodes``; shape ``(nodes,)``, they add up to 1."""
+        powers = np.array([[self.small_ratio], [self.large_ratio]]) ** np.arange(1, nodes + 1)
+        parts = powers / powers.sum(axis=1, keepdims=True)
+        return np.asarray((1 - self.large_share) * parts[0] + self.large_share * parts[1])
+
+
+def bursts(
+    nodes: Sequence[str],
+    *,
+    bursts_per_hour: float,
+    duration_s: float,
+    seed: int,
+    sizes: BurstSizes | None = None,
+    repair: Repair | None = None,
+) -> Schedule:
+    """Exponential arrivals of bursts in the whole cluster, each of several nodes at one instant.
+
+    A burst takes nodes that live, any of them alike, and all of them if fewer are left than it
+    wants.
+    """
+    sizes = sizes or BurstSizes()
+    rng = generator(seed, "bursts")
+    probabilities = sizes.probabilities(len(nodes))
+    outages = _Outages({node: [node] for node in nodes}, repair, rng)
+    for at_s in _poisson_s("cluster", bursts_per_hour, duration_s, seed):
+        alive = [node for node in nodes if outages.alive(node, at_s)]
+        size = min(1 + int(rng.choice(len(nodes), p=probabilities)), len(alive))
+        for index in rng.choice(len(alive), size, replace=False) if alive else ():
+            outages.kill(alive[index], at_s)
+    return Schedule(
+        events=outages.events(duration_s),
+        origin="bursts",
+        seed=seed,
+        parameters={
+            "bursts_per_hour": bursts_per_hour,
+            "sizes": asdict(sizes),
+            "duration_s": duration_s,
+            "repair": repair.describe() if repair else None,
+            "nodes": list(nodes),
+        },
+    )
+
+
+class _Outages:
+    """What is down until when. Exponential arrivals have no memory, so leaving out those that
+    find nothing alive gives each node the times between failures that it should have."""
+
+    def __init__(
+        self, members: Mapping[str, Sequence[str]], repair: Repair | None, rng: np.random.Generator
+    ) -> None:
+        self._members = members
+        self._repair = repair
+        self._rng = rng
+        self._back_s: dict[str, float] = {}
+        self._restarts: dict[str, float] = {}
+        self._events: list[FailureEvent] = []
+
+    def alive(self, target: str, at_s: float) -> bool:
+        """Whether anything of it is."""
+        return any(self._back_s.get(node, 0.0) <= at_s for node in self._members[target])
+
+    def kill(self, target: str, at_s: float) -> None:
+        """Kill what is alive of it, if anything is, and plan the restart of all of it."""
+        if not self.alive(target, at_s):
+            return
+        self._flush(at_s)
+        self._events.append(FailureEvent(at_s=at_s, action=Action.KILL, target=target))
+        back_s = at_s + self._repair.draw_s(self._rng) if self._repair else inf
+        for node in self._members[target]:
+            self._restarts.pop(node, None)  # it comes back with the others
+            self._back_s[node] = back_s
+        self._restarts[target] = back_s
+
+    def events(self, duration_s: float) -> list[FailureEvent]:
+        """Kills and restarts before ``duration_s``; the last restarts may lie behind the end."""
+        self._flush(np.nextafter(duration_s, 0))
+        return list(self._events)
+
+    def _flush(self, until_s: float) -> None:
+        due = [target for target, at_s in self._restarts.items() if at_s <= until_s]
+        for target in due:
+            at_s = self._restarts.pop(target)
+            self._events.append(FailureEvent(at_s=at_s, action=Action.RESTART, target=target))
 
 
 def _arrivals(
@@ -139,11 +258,7 @@ def _arrivals(
     seed: int,
     repair: Repair | None,
 ) -> list[FailureEvent]:
-    if rate_per_hour < 0 or duration_s <= 0:
-        raise UsageError(
-            f"failures at {rate_per_hour} per hour over {duration_s} s",
-            remedy="give a rate of 0 or more and a duration above 0",
-        )
+    _check(rate_per_hour, duration_s)
     events: list[FailureEvent] = []
     for target in targets if rate_per_hour else ():
         rng = generator(seed, "arrivals", target)
@@ -157,6 +272,22 @@ def _arrivals(
                 events.append(FailureEvent(at_s=now, action=Action.RESTART, target=target))
             now += float(rng.exponential(SECONDS_PER_HOUR / rate_per_hour))
     return events
+
+
+def _poisson_s(name: str, rate_per_hour: float, duration_s: float, seed: int) -> list[float]:
+    """Arrivals that wait for nothing, in order."""
+    _check(rate_per_hour, duration_s)
+    rng = generator(seed, "arrivals", name)
+    count = int(rng.poisson(rate_per_hour * duration_s / SECONDS_PER_HOUR))
+    return [float(at_s) for at_s in np.sort(rng.uniform(0, duration_s, count))]
+
+
+def _check(rate_per_hour: float, duration_s: float) -> None:
+    if rate_per_hour < 0 or duration_s <= 0:
+        raise UsageError(
+            f"failures at {rate_per_hour} per hour over {duration_s} s",
+            remedy="give a rate of 0 or more and a duration above 0",
+        )
 
 
 def _parameters(

@@ -13,6 +13,8 @@ from harness.text import did_you_mean
 
 SCHEMA_VERSION = 1
 
+_UNDOES = {Action.RESTART: Action.KILL, Action.RESUME: Action.PAUSE, Action.HEAL: Action.CUT}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureEvent:
@@ -73,11 +75,27 @@ class Schedule:
                     f"{where}: this cluster cannot {event.action.value}",
                     remedy="use one of: " + ", ".join(sorted(actions)),
                 )
+            undoes = _UNDOES.get(event.action)
+            if undoes and not self._precedes(number - 1, undoes, racks):
+                raise UsageError(
+                    f"{where}: no {undoes.value} of {event.target!r} stands before it",
+                    remedy=f"take it out, or {undoes.value} {event.target} before",
+                )
             if duration_s is not None and event.at_s >= duration_s:
                 raise UsageError(
                     f"{where} lies after the end of the load at {duration_s:g} s",
                     remedy=f"plan it before {duration_s:g} s",
                 )
+
+    def _precedes(self, index: int, action: Action, racks: Collection[str]) -> bool:
+        """Whether an earlier event may have done ``action`` to the target of this one: to itself,
+        or to a rack if it is a node, or the other way round."""
+        target = self.events[index].target
+        return any(
+            earlier.action is action
+            and (earlier.target == target or (earlier.target in racks) != (target in racks))
+            for earlier in self.events[:index]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The form in which a record keeps it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,15 @@ from scipy import stats
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.files import read_schedule
-from harness.failures.generators import Repair, exponential, mixed, one_target, random_target
+from harness.failures.generators import (
+    BurstSizes,
+    Repair,
+    bursts,
+    exponential,
+    mixed,
+    one_target,
+    random_target,
+)
 from harness.failures.schedule import FailureEvent, Schedule
 
 NODES = [f"r{rack}n{node}" for rack in (1, 2) for node in range(1, 51)]
@@ -87,10 +96,34 @@ def test_without_repair_a_node_fails_once() -> None:
     assert len(schedule.events) == len({event.target for event in schedule.events}) == len(NODES)
 
 
+MEMBERS = {rack: [node for node in NODES if node.startswith(f"{rack}n")] for rack in RACKS}
+
+
+def downtimes(schedule: Schedule, until_s: float) -> dict[str, float]:
+    """Replay a schedule; every kill must find something alive, every restart something down.
+
+    Returns for how many seconds each node was down.
+    """
+    members = {**MEMBERS, **{node: [node] for node in NODES}}
+    since: dict[str, float] = {}
+    down = dict.fromkeys(NODES, 0.0)
+    for event in schedule.events:
+        nodes = members[event.target]
+        if event.action is Action.KILL:
+            assert any(node not in since for node in nodes), f"{event} kills nothing"
+            since.update({node: event.at_s for node in nodes if node not in since})
+        else:
+            assert all(node in since for node in nodes), f"{event} restarts what runs"
+            for node in nodes:
+                down[node] += event.at_s - since.pop(node)
+    for node, began_s in since.items():
+        down[node] += until_s - began_s
+    return down
+
+
 def test_racks_fail_beside_nodes() -> None:
     schedule = mixed(
-        NODES,
-        RACKS,
+        MEMBERS,
         node_rate_per_hour=1,
         rack_rate_per_hour=20,
         duration_s=36_000,
@@ -98,8 +131,88 @@ def test_racks_fail_beside_nodes() -> None:
         repair=Repair(kind="lognormal", mean_s=60),
     )
     kills = [event.target for event in schedule.kills]
-    assert 300 < sum(target in RACKS for target in kills) < 420, "about 2 racks x 20/h x 10 h"
-    assert 800 < sum(target in NODES for target in kills) < 1100, "about 100 nodes x 1/h x 10 h"
+    up_h = 10 - np.array(list(downtimes(schedule, 36_000).values())) / 3600
+    assert 0.65 < up_h.mean() / 10 < 0.85, "21 failures/h x 60 s, seldom twice at once"
+    expected = 1 * up_h.sum()  # what is down does not fail
+    assert sum(t in NODES for t in kills) == pytest.approx(expected, abs=3.3 * expected**0.5)
+    racks_up_h = up_h.mean() * 2 + 0.5  # a node is down alone for about 10 x 60 s of its 10 h
+    assert sum(t in RACKS for t in kills) == pytest.approx(20 * racks_up_h, abs=60)
+
+
+@pytest.mark.slow
+@given(
+    seed=st.integers(0, 10_000),
+    kind=st.sampled_from(["fixed", "exponential", "lognormal", None]),
+    rack_rate=st.sampled_from([0.0, 5.0, 200.0]),
+)
+def test_no_schedule_kills_what_is_down(seed: int, kind: str | None, rack_rate: float) -> None:
+    repair = Repair(kind=kind, mean_s=300) if kind else None
+    both = mixed(
+        MEMBERS,
+        node_rate_per_hour=2,
+        rack_rate_per_hour=rack_rate,
+        duration_s=3600,
+        seed=seed,
+        repair=repair,
+    )
+    together = bursts(NODES, bursts_per_hour=30, duration_s=3600, seed=seed, repair=repair)
+    for schedule in (both, together):
+        assert max(downtimes(schedule, 3600).values()) <= 3600
+        schedule.check(nodes=NODES, racks=RACKS, actions=list(Action), duration_s=3600)
+        assert Schedule.from_json(json.loads(json.dumps(schedule.to_json()))) == schedule
+
+
+@pytest.mark.slow
+def test_bursts_have_the_sizes_of_the_model() -> None:
+    sizes = BurstSizes(large_share=0.3, small_ratio=0.5, large_ratio=0.9)
+    schedule = bursts(
+        NODES,
+        bursts_per_hour=3600,
+        duration_s=4000,
+        seed=3,
+        sizes=sizes,
+        repair=Repair(mean_s=1e-6),  # all of them are back before the next burst
+    )
+    _, seen = np.unique([event.at_s for event in schedule.kills], return_counts=True)
+    counts = np.bincount(seen, minlength=len(NODES) + 1)[1:]
+
+    def fit(model: BurstSizes) -> float:
+        expected = model.probabilities(len(NODES)) * counts.sum()
+        observed = np.append(counts[:12], counts[12:].sum())
+        return float(
+            stats.chisquare(observed, np.append(expected[:12], expected[12:].sum())).pvalue
+        )
+
+    assert counts.sum() == pytest.approx(4000, abs=200)
+    assert fit(sizes) > 0.01
+    assert fit(BurstSizes(large_share=0.2, small_ratio=0.5, large_ratio=0.9)) < 1e-6, "it can fail"
+
+
+def test_burst_sizes_add_up_and_match_the_fit() -> None:
+    sizes = BurstSizes()
+    assert sizes.probabilities(7).sum() == pytest.approx(1)
+    mean = float(sizes.probabilities(125) @ np.arange(1, 126))
+    assert mean == pytest.approx(2.05, abs=0.02), "the mean of the trace it was fitted to"
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        BurstSizes(small_ratio=1)
+
+
+@pytest.mark.parametrize(
+    ("action", "before"), [("restart", "kill"), ("resume", "pause"), ("heal", "cut")]
+)
+def test_an_end_needs_a_beginning(action: str, before: str) -> None:
+    def check(*events: tuple[float, str, str]) -> None:
+        schedule = Schedule(
+            events=[FailureEvent(at_s=at, action=Action(a), target=t) for at, a, t in events],
+            origin="mine.yaml",
+        )
+        schedule.check(nodes=NODES, racks=RACKS, actions=list(Action))
+
+    check((1, before, "r1"), (2, action, "r1n1"))
+    check((1, before, "r1n1"), (2, action, "r1"))
+    for wrong in ([(2, action, "r1n1")], [(1, before, "r1n2"), (2, action, "r1n1")]):
+        with pytest.raises(UsageError, match=f"no {before} of 'r1n1' stands before it"):
+            check(*wrong)
 
 
 def test_one_seed_one_schedule_and_nodes_do_not_shift_each_other() -> None:
