@@ -66,7 +66,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     for nodes, percent in PRINTED_PERCENT.items():
         right.plot(nodes, percent, "o", color=BLACK, label="_printed", zorder=5)
         right.annotate(
-            f"paper: {percent:g} %", xy=(nodes, percent), xytext=(-7, 5), fontsize=8, ha="right",
+            f"paper: {percent:g} %", xy=(nodes, percent), xytext=(-42, 4), fontsize=8, ha="right",
             textcoords="offset points",
         )  # fmt: skip
     right.set_ylabel("utilization gained by T* over T = 30 min, %")
