@@ -1,0 +1,77 @@
+"""What ``faultline test`` makes of pytest's arguments, exit codes and records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import test as testing
+from harness.cli.main import cli
+from harness.cli.test import NO_TESTS, counts, verdict
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ([0, 0], 0),
+        ([0, NO_TESTS], 0),
+        ([NO_TESTS, NO_TESTS], NO_TESTS),
+        ([1, 0], 1),
+        ([0, 2], 2),
+        ([NO_TESTS, 1], 1),
+    ],
+)
+def test_verdict_of_both_parts(codes: list[int], expected: int) -> None:
+    assert verdict(codes) == expected
+
+
+def test_counts(tmp_path: Path) -> None:
+    record = tmp_path / "record.xml"
+    record.write_text(
+        '<testsuites><testsuite tests="10" failures="2" errors="1" skipped="3"/></testsuites>'
+    )
+    assert counts(record) == Counter(passed=4, failed=3, skipped=3)
+    assert counts(tmp_path / "absent.xml") == Counter()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The argument lists that pytest would have been started with."""
+    made: list[list[str]] = []
+
+    def record(arguments: list[str], environment: dict[str, str]) -> int:
+        made.append(list(arguments))
+        return 1 if "-m" in arguments and "cluster" in arguments else 0
+
+    monkeypatch.setattr(testing, "_pytest", record)
+    monkeypatch.setattr(testing, "_fetch_first", dict)
+    monkeypatch.setattr(testing, "_environment", dict)
+    return made
+
+
+def test_arguments_go_to_pytest(calls: list[list[str]]) -> None:
+    assert CliRunner().invoke(cli, ["test", __file__, "-k", "x", "--lf"]).exit_code == 0
+    assert calls == [[__file__, "-k", "x", "--lf"]]
+
+
+def test_options_alone_mean_the_whole_directory(calls: list[list[str]]) -> None:
+    CliRunner().invoke(cli, ["test", "-k", "x"])
+    assert calls == [["-k", "x", str(testing.ROOT / "tests")]]
+
+
+def test_whole_suite_goes_on_after_a_failing_part(calls: list[list[str]]) -> None:
+    done = CliRunner().invoke(cli, ["test"])
+    assert done.exit_code == 1
+    assert len(calls) == 2
+    assert done.stdout.strip() == "0 passed, 0 failed, 0 skipped"
+
+
+@pytest.mark.usefixtures("calls")
+def test_failing_check_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "_passes", lambda name, program: name != "lint")
+    done = CliRunner().invoke(cli, ["test", "--checks", __file__])
+    assert done.exit_code == 1
+    assert "these checks failed: lint" in done.stderr

