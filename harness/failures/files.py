@@ -11,6 +11,7 @@ The file is YAML::
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -54,30 +55,38 @@ def _entries(path: Path, root: Any) -> list[Any]:
 
 def _event(path: Path, node: Any) -> FailureEvent:
     where = f"--failures: {path}, line {node.start_mark.line + 1}"
-    entry = yaml.SafeLoader.construct_object(_loader(), node, deep=True)
-    if not isinstance(entry, dict) or set(entry) != set(_KEYS):
+    entry = _scalars(node)
+    if entry is None or set(entry) != set(_KEYS):
         raise UsageError(
-            f"{where}: {entry!r} does not have exactly at, action and target",
+            f"{where}: this does not have exactly one at, one action and one target",
             remedy=f"write it so: {EXAMPLE}",
         )
     actions = [action.value for action in Action]
     if entry["action"] not in actions:
         raise UsageError(
             f"{where}: there is no action {entry['action']!r}",
-            remedy=did_you_mean(str(entry["action"]), actions),
+            remedy=did_you_mean(entry["action"], actions),
         )
     return FailureEvent(
-        at_s=_at_s(where, entry["at"]),
-        action=Action(entry["action"]),
-        target=str(entry["target"]),
+        at_s=_at_s(where, entry["at"]), action=Action(entry["action"]), target=entry["target"]
     )
 
 
-def _at_s(where: str, at: object) -> float:
-    if at in (0, "0", "0s"):
+def _scalars(node: Any) -> dict[str, str] | None:
+    """A mapping of plain values as written, untouched by YAML's guesses (1:30 is 90 to it); None
+    for anything else, and for a key given twice."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    pairs = [item for pair in node.value for item in pair]
+    entry = {key.value: value.value for key, value in node.value if isinstance(key.value, str)}
+    plain = all(isinstance(item, yaml.ScalarNode) for item in pairs)
+    return entry if plain and len(entry) == len(node.value) else None
+
+
+def _at_s(where: str, at: str) -> float:
+    if at in ("0", "0s"):
         return 0.0
-    return parse_duration_s(str(at), name=f"{where}: at")
-
-
-def _loader() -> yaml.SafeLoader:
-    return yaml.SafeLoader("")
+    at_s = parse_duration_s(at, name=f"{where}: at")
+    if not isfinite(at_s):
+        raise UsageError(f"{where}: at {at!r} never comes", remedy="give a shorter time")
+    return at_s

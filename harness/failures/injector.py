@@ -54,7 +54,8 @@ class InjectedFailure:
 class Injector:
     """Waits for each event's instant on a thread of its own and applies it.
 
-    Use it as a context manager around the run; leaving cancels what has not happened yet.
+    Use it as a context manager around the run; leaving cancels what has not happened yet, and
+    raises what ``on_event`` raised.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Injector:
         self._clock = clock
         self._cancelled = threading.Event()
         self._done: list[InjectedFailure] = []
+        self._unheard: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="injector", daemon=True)
 
     @property
@@ -84,9 +86,11 @@ class Injector:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._cancelled.set()
         self._thread.join()
+        if self._unheard is not None and kind is None:
+            raise self._unheard
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until every event has happened; False if the time ran out first."""
@@ -118,4 +122,7 @@ class Injector:
             error=problem,
         )
         self._done.append(done)
-        self._on_event(done)
+        try:
+            self._on_event(done)
+        except Exception as error:  # what is planned is still done; `__exit__` raises this
+            self._unheard = error

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from harness.cluster.base import Action, Victim
 from harness.errors import UsageError
 from harness.failures.generators import one_target
@@ -77,3 +79,20 @@ def test_a_twin_injects_nothing() -> None:
         assert injector.wait(30)
     assert injector.done == ()
     assert one_target("r1", at_s=1).kills
+
+
+def test_a_listener_that_fails_stops_no_event_and_is_heard() -> None:
+    def complain(done: InjectedFailure) -> None:
+        raise LookupError(done.event.target)
+
+    cluster = FakeCluster()
+    schedule = Schedule(events=[kill("r1"), kill("r2")], origin="test")
+    injector = Injector(
+        cluster,  # type: ignore[arg-type]
+        schedule,
+        start_unix_s=time.time(),
+        on_event=complain,
+    )
+    with pytest.raises(LookupError, match="r2"), injector:
+        assert injector.wait(30)
+    assert [target for _, target in cluster.applied] == ["r1", "r2"]

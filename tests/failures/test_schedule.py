@@ -256,10 +256,17 @@ def test_a_users_file(tmp_path: Path) -> None:
         ("failures: [", "not YAML"),
         ("", "no list called failures"),
         ("failures: []", "no list called failures"),
-        ("failures:\n  - {at: 5s, action: kill}", "line 2.*exactly at, action and target"),
+        ("failures:\n  - {at: 5s, action: kill}", "line 2.*exactly one at, one action"),
         ("failures:\n  - {at: 5s, action: kil, target: r1}", "line 2.*no action 'kil'"),
         ("failures:\n  - {at: -5s, action: kill, target: r1}", "line 2.*not above zero"),
         ("failures:\n  - {at: 5, action: kill, target: r1}", "line 2.*no unit"),
+        ("failures:\n  - {at: 1:30, action: kill, target: r1}", "line 2.*not a duration"),
+        ("failures:\n  - {at: false, action: kill, target: r1}", "line 2.*not a duration"),
+        ("failures:\n  - {at: 1e400s, action: kill, target: r1}", "line 2.*never comes"),
+        ("failures:\n  - {at: [5s], action: kill, target: r1}", "line 2.*exactly one at"),
+        ("failures:\n  - {at: 1s, at: 2s, action: kill, target: r1}", "line 2.*exactly one at"),
+        ("failures:\n  - {[at]: 5s, action: kill, target: r1}", "line 2.*exactly one at"),
+        ("failures:\n  - kill r1", "line 2.*exactly one at"),
     ],
 )
 def test_a_bad_file_is_explained(tmp_path: Path, text: str, words: str) -> None:
