@@ -9,23 +9,27 @@ the next start does the same from the registry.
 
 from __future__ import annotations
 
-import os
 import select
 import sys
+import time
 
-from harness.cluster.processes import ProcessIdentity, is_alive
+from harness.cluster.processes import ProcessIdentity, is_alive, open_handle
 from harness.cluster.registry import Registry
+
+_LOOK_AGAIN_S = 0.5
+"""Between two looks, where the kernel cannot tell."""
 
 
 def wait_for_end(owner: ProcessIdentity) -> None:
-    """Return when ``owner`` is no longer there. Burns no CPU meanwhile."""
+    """Return when ``owner`` is no longer there."""
     try:
-        handle = os.pidfd_open(owner.pid)
+        handle = open_handle(owner.pid)
     except ProcessLookupError:
         return
-    if is_alive(owner):  # else the pid is somebody else's by now
+    if handle is not None and is_alive(owner):  # else the pid is somebody else's by now
         select.select([handle], [], [])
-    os.close(handle)
+    while is_alive(owner):
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def main(run: str) -> None:

@@ -200,13 +200,18 @@ def wait_for(
 ) -> None:
     """Return when all of ``servers`` answer, and those that ``then`` starts as each does.
 
-    One thread and no order: whoever answers first is done first.
+    One thread and no order: whoever answers first is done first. Raises `EnvironmentFailure` for
+    the first that does not come up, or that dies while others still do.
     """
     pending = list(servers)
+    answering: list[Server] = []
     while pending:
+        for server in answering:
+            server.check()
         for server in list(pending):
             if server.ready():
                 pending.remove(server)
+                answering.append(server)
                 report(f"{server.title} answers")
                 pending.extend(then(server))
         if pending:

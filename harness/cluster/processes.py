@@ -173,23 +173,38 @@ def _with_ancestors(pid: int, everyone: Mapping[int, ProcessStat]) -> set[int]:
     return line
 
 
-def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
-    """Signal exactly this process; False if it is gone.
+def open_handle(pid: int) -> int | None:
+    """A pid file descriptor, which stays with its process when the pid changes hands.
 
-    Through a pid file descriptor, so that the pid cannot change hands between look and signal.
+    None where there is none to be had: kernels before 5.3, sandboxes, and Pythons that were built
+    against older headers (some standalone builds). Raises `ProcessLookupError` for no process.
     """
     try:
-        handle = os.pidfd_open(identity.pid)
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):
+        return None
+
+
+def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
+    """Signal exactly this process; False if it is gone."""
+    try:
+        handle = open_handle(identity.pid)
     except ProcessLookupError:
         return False
     try:
         if not is_alive(identity):
             return False
-        signal.pidfd_send_signal(handle, number)
+        if handle is None:  # microseconds remain in which the pid could change hands
+            os.kill(identity.pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
     except ProcessLookupError:
         return False
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
     return True
 
 

@@ -76,9 +76,13 @@ class ClusterRecord:
 
 
 def state_directory() -> Path:
-    """``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``."""
-    root = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(root) / "faultline"
+    """``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``.
+
+    A relative path counts as not set, as the XDG specification has it; a child process with
+    another working directory would understand another place.
+    """
+    root = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (root if root.is_absolute() else Path.home() / ".local" / "state") / "faultline"
 
 
 class Registry:

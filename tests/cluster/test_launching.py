@@ -117,6 +117,13 @@ def test_a_server_that_died_later_is_told_by_check(begun: Callable[..., Script])
         server.check()
 
 
+def test_a_server_that_dies_while_others_start_is_told(begun: Callable[..., Script]) -> None:
+    first = begun("print('serving', flush=True); input()")  # standard input is closed: it ends
+    second = begun("import time; time.sleep(600)")
+    with pytest.raises(EnvironmentFailure, match=r"(is dead|did not start); it ex"):
+        wait_for([first, second], silent)
+
+
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [

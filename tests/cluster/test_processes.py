@@ -123,6 +123,18 @@ def test_a_signal_never_reaches_a_stranger_with_the_same_pid(run: str) -> None:
         assert process.poll() is None
 
 
+def test_signals_work_where_the_kernel_has_no_pid_descriptors(
+    run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    with family(run) as (process, _):
+        identity = identify(process.pid)
+        assert identity is not None
+        assert send_signal(identity, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not send_signal(identity, signal.SIGKILL)
+
+
 def test_the_machine_is_told_by_boot_and_namespace() -> None:
     assert Machine.here() == Machine.here()
     assert Machine.here().boot

@@ -177,6 +177,11 @@ def test_a_broken_record_is_named(registry: Registry) -> None:
     assert "delete the file" in caught.value.remedy
 
 
+def test_a_relative_state_directory_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert state_directory() == Path.home() / ".local" / "state" / "faultline"
+
+
 def test_the_register_is_private(registry: Registry) -> None:
     assert registry.root.stat().st_mode & 0o777 == 0o700
 
