@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -38,7 +39,10 @@ def parse_duration_s(text: str, *, name: str) -> float:
         )
     if number <= 0:
         raise UsageError(f"{name}: {text!r} is not above zero", remedy="give a positive duration")
-    return number * _UNITS_S[match[2]]
+    seconds = number * _UNITS_S[match[2]]
+    if not math.isfinite(seconds):
+        raise UsageError(f"{name}: {text!r} is endless", remedy="give a finite duration")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:

@@ -215,22 +215,29 @@ def _report(document: dict[str, Any]) -> list[str]:
         f"(the whole period, the {format_duration(document['cost_s'])} checkpoint included).",
         "",
         f"  mean time to failure       {format_duration(document['mttf_s'])}",
-        f"  utilization at that        {top:.2%}",
+        f"  utilization at optimum     {_percent(top)}",
     ]
     if "interval_s" in document:
         lines += [
             f"  utilization at {format_duration(document['interval_s']):<11} "
-            f"{document['utilization']:.2%}",
-            f"  gain                       {document['gain']:+.2%}",
+            f"{_percent(document['utilization'])}",
+            f"  gain                       {_percent(document['gain'])}",
         ]
     lines += [*_report_replay(document), "", "If the failure rate were misjudged:"]
     for factor, row in zip(_WRONG_BY, document["sensitivity"], strict=True):
         lines.append(
             f"  MTTF believed {format_duration(row['believed_mttf_s']):<9} (rate × {factor:<4g}) "
             f"→ every {format_duration(row['interval_s']):<9} "
-            f"utilization {row['utilization']:.2%}, {row['lost']:.2%} lost"
+            f"utilization {_percent(row['utilization'])}, {_percent(row['lost'])} lost"
         )
     return [*lines, ""]
+
+
+def _percent(share: float) -> str:
+    """Two decimals, more where those would all be zeros; a gain from nothing is infinite."""
+    if share == float("inf"):
+        return "infinite (next to nothing was done before)"
+    return f"{share:.2%}" if share == 0.0 or abs(share) >= 1e-4 else f"{100.0 * share:.2g}%"
 
 
 def _report_replay(document: dict[str, Any]) -> list[str]:
@@ -239,10 +246,10 @@ def _report_replay(document: dict[str, Any]) -> list[str]:
         return []
     lines = [
         f"  with the {replayed['failures']} recorded failures replayed (a simulation):",
-        f"    utilization at optimum   {replayed['utilization_at_optimum']:.2%}",
+        f"    utilization at optimum   {_percent(replayed['utilization_at_optimum'])}",
     ]
     if "utilization" in replayed:
-        lines.append(f"    utilization in use       {replayed['utilization']:.2%}")
+        lines.append(f"    utilization in use       {_percent(replayed['utilization'])}")
     return lines
 
 

@@ -78,6 +78,7 @@ def test_the_report_says_what_the_json_says_and_draws_it() -> None:
         (["--cost", "1.6", "--mttf", "20min"], "--cost: '1.6' has no unit"),
         (["--cost", "1.6s", "--mttf", "-20min"], "--mttf: '-20min' is not above zero"),
         (["--cost", "0s", "--mttf", "20min"], "--cost: '0s' is not above zero"),
+        (["--cost", "1s", "--mttf", "1e999d"], "--mttf: '1e999d' is endless"),
         (["--cost", "1s", "--mttf", "20fortnights"], "--mttf: 'fortnights' is not a unit"),
         (["--cost", "1s", "--mttf", "1h", "--restart", "5"], "--restart: '5' has no unit"),
         (["--cost", "1h", "--mttf", "2h", "--interval", "30min"], "1h does not fit into 30min"),
@@ -95,6 +96,15 @@ def test_what_cannot_be_used_is_named_with_a_remedy(arguments: list[str], messag
         run(*arguments)
     assert caught.value.exit_code == 2
     assert caught.value.remedy
+
+
+def test_next_to_nothing_is_said_in_words_and_is_null_in_json() -> None:
+    hopeless = ["--cost", "1min", "--mttf", "1h", "--interval", "1000d"]
+    document = answer(*hopeless)
+    assert document["utilization"] == 0.0
+    assert document["gain"] is None
+    assert "infinite" in run(*hopeless)
+    assert "0.0017%" in run("--cost", "10h", "--mttf", "1h")
 
 
 def test_recorded_failures_give_the_rate_and_are_replayed(tmp_path: Path) -> None:
