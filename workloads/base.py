@@ -25,7 +25,7 @@ from harness.errors import UsageError
 from harness.text import did_you_mean
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 """The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
@@ -142,6 +142,9 @@ class Workload:
     watermark_delay_s: float
     """The query's watermark delay: a window closes with the first record whose event time is
     this much or more past the window's end."""
+    members: Callable[[], Column] | None = None
+    """For accuracy: an array column with what a result says, such as the objects of a top 100.
+    Without it a result is right or wrong as a whole."""
     reference: Reference | None = None
     """How another process builds this workload; `load_workload_file` fills it in."""
 

@@ -44,13 +44,14 @@ def cut(table: pa.Table, timeline: Timeline) -> dict[int, pa.Table]:
 def results(
     program: Program, inputs: Mapping[Task, Mapping[int, pa.Table]]
 ) -> Iterator[tuple[int, pa.Table]]:
-    """(batch, what a sink task published), batch by batch, until a window after the input."""
+    """(batch, what a sink task published), batch by batch, until nothing can come any more."""
     topology = program.topology
     order = [(name, task) for name in topology.order for task in _range(topology, name)]
     tasks = {place: program.task(*place) for place in order}
     states = {place: task.initial() for place, task in tasks.items()}
     last = max((max(batches, default=-1) for batches in inputs.values()), default=-1)
-    for batch in range(last + 1 + program.timeline.batches_per_window):
+    after = program.timeline.batches_per_window * program.windows_in_a_row
+    for batch in range(last + 1 + after):
         edges: dict[tuple[Task, Task], pa.Table] = {}
         for place in order:
             given = _inputs(topology, place, edges, inputs, batch)

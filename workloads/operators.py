@@ -110,6 +110,9 @@ class Program:
     sources: Mapping[str, str]
     """Source operator to the workload's source (topic); task i reads partition i."""
     timeline: Timeline
+    windows_in_a_row: int = 1
+    """How many windowed operators stand one behind the other: that many windows after the last
+    record its last result comes."""
 
 
 class TableTask:

@@ -48,7 +48,7 @@ from workloads.operators import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 SLICE_TUPLES = 100
 TOP = 100
@@ -94,6 +94,7 @@ def world_cup(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
+        members=_objects,
         reference=Reference(target="workloads.worldcup:world_cup", parameters=parameters),
     )
 
@@ -137,6 +138,14 @@ def _query(window_s: float, slide_s: float, watermark_delay_s: float) -> Query:
         )
 
     return query
+
+
+def _objects() -> Column:
+    """|S_T ∩ S_A| counts the objects of the top 100, whatever their requests and order."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    entries = F.filter(F.split("top", " "), lambda entry: entry != "")
+    return F.transform(entries, lambda entry: F.substring_index(entry, ":", 1))
 
 
 def parse_top(text: str) -> list[tuple[int, int]]:

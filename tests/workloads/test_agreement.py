@@ -1,0 +1,333 @@
+"""Every workload's query and operators give the same results, and the ones counted by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from datasets import accident as cars
+from datasets import traffic as roads
+from harness.errors import UsageError
+from tests.workloads.agreement import (
+    START_US,
+    by_operators,
+    by_query,
+    require_equal,
+    source_table,
+    steady,
+)
+from workloads import accident, synthetic, traffic, wordcount, wordcount_topology
+from workloads.base import Workload
+from workloads.operators import Program, Timeline, timeline_of
+from workloads.table import ResultTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Sources = Mapping[str, pa.Table]
+Records = list[list[tuple[int, bytes]]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload in its two forms, and records that its windows make something of."""
+
+    workload: Workload
+    program: Callable[[Timeline], Program]
+    random: st.SearchStrategy[Sources]
+    generated: Callable[[], Sources]
+
+
+def stream(value: st.SearchStrategy[bytes], *, partitions: int) -> st.SearchStrategy[pa.Table]:
+    """Up to 30 records in each partition within six seconds; markers (empty) among them."""
+    record = st.tuples(st.integers(0, 5_999), value | st.just(b""))
+    one = st.lists(record, max_size=30).map(lambda found: sorted(found, key=lambda r: r[0]))
+    return st.lists(one, min_size=partitions, max_size=partitions).map(source_table)
+
+
+def location(partition: int) -> st.SearchStrategy[bytes]:
+    # Segment 0 belongs to partition 0 and segment 1 to partition 1.
+    return st.integers(0, 60).map(lambda speed: f"{7:06},{partition:04},{speed:03}".encode())
+
+
+def report(partition: int) -> st.SearchStrategy[bytes]:
+    return st.integers(0, 4).map(lambda i: f"{2 * i + partition:08},{partition:04},{7:06}".encode())
+
+
+def per_partition(
+    value: Callable[[int], st.SearchStrategy[bytes]],
+) -> st.SearchStrategy[pa.Table]:
+    record = [st.lists(st.tuples(st.integers(0, 5_999), value(p)), max_size=30) for p in range(2)]
+    return st.tuples(*record).map(
+        lambda parts: source_table([sorted(part, key=lambda r: r[0]) for part in parts])
+    )
+
+
+TRAFFIC = traffic.traffic_jams(users=400, segments=20, window_s=4, slide_s=2)
+ACCIDENT = accident.accidents(partitions=2)
+SYNTHETIC = synthetic.synthetic(levels=2, keys=5, window_s=3)
+WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
+
+
+def generated_traffic() -> Sources:
+    population = roads.Population(users=400, segments=20)
+    per_s = {
+        "locations": population.location_rate / 2,
+        "reports": population.report_rate / 2,
+    }
+    return {
+        source.name: steady(
+            [
+                source.records.build().payloads(partition, 0, int(20 * per_s[source.name]))
+                for partition in range(2)
+            ],
+            per_s[source.name],
+        )
+        for source in TRAFFIC.sources
+    }
+
+
+def generated(workload: Workload, seconds: int, per_s: int) -> Sources:
+    [source] = workload.sources
+    built = source.records.build()
+    payloads = [built.payloads(p, 0, seconds * per_s) for p in range(source.partitions)]
+    return {source.name: steady(payloads, per_s)}
+
+
+CASES = {
+    "traffic": Case(
+        TRAFFIC,
+        lambda timeline: traffic.program(
+            timeline=timeline, population=roads.Population(users=400, segments=20)
+        ),
+        st.fixed_dictionaries(
+            {"locations": per_partition(location), "reports": per_partition(report)}
+        ),
+        generated_traffic,
+    ),
+    "accident": Case(
+        ACCIDENT,
+        lambda timeline: accident.program(timeline=timeline, filters=2, aggregators=1),
+        st.fixed_dictionaries(
+            {
+                "cars": stream(
+                    st.tuples(st.integers(0, 5), st.integers(0, 2), st.integers(0, 4)).map(
+                        lambda row: f"{row[0]:05},{row[1]:05},{row[2]:03}".encode()
+                    ),
+                    partitions=2,
+                )
+            }
+        ),
+        lambda: generated(ACCIDENT, 200, 100),
+    ),
+    "synthetic": Case(
+        SYNTHETIC,
+        lambda timeline: synthetic.program(timeline=timeline, levels=2),
+        st.fixed_dictionaries(
+            {
+                "tuples": stream(
+                    st.tuples(st.integers(0, 9), st.integers(0, 99)).map(
+                        lambda row: f"{row[0]:06},{row[1]:02}".encode()
+                    ),
+                    partitions=4,
+                )
+            }
+        ),
+        lambda: generated(SYNTHETIC, 6, 10),
+    ),
+    "wordcount": Case(
+        WORDS,
+        lambda timeline: wordcount_topology.program(timeline=timeline, depth=5),
+        st.fixed_dictionaries(
+            {
+                "lines": stream(
+                    st.text(alphabet="abAB_1 .,\t'éİKß-", max_size=20).map(str.encode),
+                    partitions=2,
+                )
+            }
+        ),
+        lambda: generated(WORDS, 5, 40),
+    ),
+}
+
+
+def by_hand(name: str, sources: Sources) -> pd.DataFrame:
+    """The results of the two applications with a join or a table, one record at a time."""
+    workload = CASES[name].workload
+    rows = traffic_by_hand(sources) if name == "traffic" else accidents_by_hand(sources)
+    frame = pd.DataFrame(rows, columns=workload.columns)
+    frame["window_start"] = pd.to_datetime(frame["window_start"], unit="us").astype(
+        "datetime64[us]"
+    )
+    return frame.sort_values(workload.columns, ignore_index=True)
+
+
+def events(table: pa.Table) -> list[tuple[int, list[int]]]:
+    times = table.column("timestamp").cast(pa.int64()).to_pylist()
+    values = table.column("value").to_pylist()
+    return [
+        (time, [int(field) for field in value.split(b",")])
+        for time, value in zip(times, values, strict=True)
+        if value
+    ]
+
+
+def traffic_by_hand(sources: Sources) -> list[tuple[int, str]]:
+    slide_us, window_us = 2_000_000, 4_000_000
+    speeds = defaultdict(list)
+    for time, (_, segment, speed) in events(sources["locations"]):
+        speeds[time // 1_000_000, segment].append(speed)
+    slow = {
+        (second * 1_000_000 // slide_us, segment)
+        for (second, segment), values in speeds.items()
+        if sum(values) / len(values) < traffic.SLOW_KMH
+    }
+    windows = defaultdict(set)
+    for time, (incident, segment, _) in events(sources["reports"]):
+        pane = time // slide_us
+        if (pane, segment) in slow:
+            for start in range(pane * slide_us, pane * slide_us - window_us, -slide_us):
+                windows[start].add(incident)
+    return [(start, " ".join(map(str, sorted(found)))) for start, found in windows.items()]
+
+
+def accidents_by_hand(sources: Sources) -> list[tuple[int, int, int, str]]:
+    standing = defaultdict(set)
+    for time, (car, place, speed) in events(sources["cars"]):
+        if speed <= cars.SENSOR_ERROR_KMH:
+            standing[time // 1_000_000, place].add(car)
+    return [
+        (second * 1_000_000, place, second, " ".join(map(str, sorted(found))))
+        for (second, place), found in standing.items()
+    ]
+
+
+def operators_of(case: Case, batch_s: float) -> Program:
+    return case.program(timeline_of(case.workload, start_us=START_US, batch_s=batch_s))
+
+
+@pytest.mark.parametrize("name", ["traffic", "accident"])
+@given(data=st.data(), batch_s=st.sampled_from([0.25, 0.5, 1.0]))
+@settings(max_examples=25, deadline=None)
+def test_operators_equal_counting_by_hand(name: str, data: st.DataObject, batch_s: float) -> None:
+    case = CASES[name]
+    sources = data.draw(case.random)
+    found = by_operators(operators_of(case, batch_s), case.workload, sources)
+    require_equal(found, by_hand(name, sources))
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+@settings(max_examples=8, deadline=None)
+def test_results_do_not_depend_on_how_time_is_cut(name: str, data: st.DataObject) -> None:
+    case = CASES[name]
+    sources = data.draw(case.random)
+    fine, coarse = (
+        by_operators(operators_of(case, batch_s), case.workload, sources) for batch_s in (0.25, 1)
+    )
+    require_equal(fine, coarse)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+@settings(
+    max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_query_equals_operators(spark: SparkSession, name: str, data: st.DataObject) -> None:
+    case = CASES[name]
+    sources = data.draw(case.random)
+    found = by_operators(operators_of(case, 0.5), case.workload, sources)
+    require_equal(by_query(spark, case.workload, sources), found)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_query_equals_operators_on_generated_records(spark: SparkSession, name: str) -> None:
+    case = CASES[name]
+    sources = case.generated()
+    found = by_operators(operators_of(case, 1), case.workload, sources)
+    assert len(found) > 5, "the records lead to results"
+    require_equal(by_query(spark, case.workload, sources), found)
+
+
+# What else the papers say of them
+
+
+def test_every_level_of_the_recovery_topology_carries_the_same_load() -> None:
+    timeline = timeline_of(SYNTHETIC, start_us=START_US, batch_s=1)
+    topology = synthetic.program(timeline=timeline).topology
+    assert [operator.parallelism for operator in topology.operators] == [16, 8, 4, 2, 1]
+    for name in ("O1", "O2", "O3", "O4"):
+        assert topology.input_rates(name) == pytest.approx(
+            [2_000] * len(topology.input_rates(name))
+        )
+
+
+def test_the_recovery_topology_has_selectivity_one_half() -> None:
+    """200 tuples a second and task on every level, and a state of rate × window tuples."""
+    workload = synthetic.synthetic(levels=3, keys=50, window_s=4)
+    code = synthetic.program(timeline=timeline_of(workload, start_us=START_US, batch_s=1), levels=3)
+    sources = generated(workload, 8, 100)
+    results = by_operators(code, workload, sources)
+    assert (results.groupby("window_start").size() == 50 * 2).all()
+    task = code.task("O1", 0)
+    state = task.initial()
+    for batch in range(8):
+        tuples = pa.table({"key": list(range(100)) * 2, "amount": [1] * 200})
+        state, (sent,) = task.process(state, batch, [tuples, None])
+        assert sent.num_rows == 100
+        assert task.state_tuples(state) == 200 * min(batch + 1, 3)
+
+
+@pytest.mark.parametrize("depth", [4, 5, 7])
+def test_word_count_has_the_depth_that_was_asked_for(depth: int) -> None:
+    timeline = timeline_of(WORDS, start_us=START_US, batch_s=1)
+    code = wordcount_topology.program(timeline=timeline, depth=depth)
+    assert len(code.topology.operators) == depth
+    sources = CASES["wordcount"].generated()
+    shallow = wordcount_topology.program(timeline=timeline, depth=4, counters=3)
+    require_equal(by_operators(code, WORDS, sources), by_operators(shallow, WORDS, sources))
+    with pytest.raises(UsageError, match="depth 3"):
+        wordcount_topology.program(timeline=timeline, depth=3)
+
+
+def test_accidents_go_into_a_table_once(tmp_path: Path) -> None:
+    results = by_operators(
+        operators_of(CASES["accident"], 1), ACCIDENT, CASES["accident"].generated()
+    )
+    results["window_start"] = results["window_start"].astype("int64")
+    columns = ACCIDENT.columns
+    rows = [dict(zip(columns, row, strict=True)) for row in results[columns].to_numpy().tolist()]
+    table = ResultTable(ACCIDENT, tmp_path / "accidents.sqlite")
+    assert table.write(rows[:10]) == 10
+    assert table.write(rows) == len(rows) - 10, "what is there already stays"
+    assert table.write([{**rows[0], "car_ids": "another"}]) == 0
+    table.close()
+    again = ResultTable(ACCIDENT, tmp_path / "accidents.sqlite")
+    assert len(again.rows()) == len(rows)
+    assert {row[3] for row in again.rows()} == {row["car_ids"] for row in rows}
+    again.close()
+
+
+def test_a_slide_that_cuts_seconds_is_refused() -> None:
+    with pytest.raises(UsageError, match="cuts seconds apart"):
+        traffic.traffic_jams(window_s=3, slide_s=1.5)
+
+
+def test_a_timeline_that_does_not_add_up_is_refused() -> None:
+    with pytest.raises(UsageError, match="slide"):
+        timeline_of(TRAFFIC, start_us=START_US, batch_s=0.3)
+    with pytest.raises(UsageError, match="start"):
+        timeline_of(TRAFFIC, start_us=START_US + 1, batch_s=1)

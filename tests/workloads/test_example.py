@@ -1,0 +1,42 @@
+"""The worked example of a user's own workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import workloads.examples
+from tests.workloads.agreement import by_query, steady
+from workloads.base import load_workload_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLE = Path(workloads.examples.__file__).parent / "hottest.py"
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_documentation_names_what_there_is() -> None:
+    text = (ROOT / "docs/own-workload.md").read_text()
+    assert str(EXAMPLE.relative_to(ROOT)) in text
+    workload = load_workload_file(EXAMPLE)
+    for name in (*workload.identity, *workload.values, "payloads", "members", "watermark_delay_s"):
+        assert f"`{name}`" in text, name
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_example_gives_the_hottest_reading(spark: SparkSession) -> None:
+    workload = load_workload_file(EXAMPLE)
+    source = workload.sources[0].records.build()
+    payloads = [[*source.payloads(partition, 0, 200), b""] for partition in range(2)]
+    results = by_query(spark, workload, {"readings": steady(payloads, 100)})
+    first = results[results["window_start"] == results["window_start"].min()]
+    expected: dict[int, int] = {}
+    for records in payloads:
+        for record in records[:100]:  # the first second, which the earliest window ends with
+            sensor, hundredths = map(int, record.split(b","))
+            expected[sensor] = max(hundredths, expected.get(sensor, hundredths))
+    assert dict(zip(first["sensor"], first["hottest"], strict=True)) == expected
