@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
     "doctor": ("harness.cli.doctor", "What is found, what is missing, what to do."),
+    "simulate": ("harness.cli.simulate", "Break the protocol in virtual time."),
     "test": ("harness.cli.test", "Run the test suite."),
 }
 

@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from harness.engines.simulated.options import Options
+from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol.effects import Kind, OutputRecord, ProcessBatch, Send
 from harness.protocol.inputs import BatchArrived, Run
 from harness.protocol.operators import TaskOperator
-from harness.protocol.scheme import Recovery
+from harness.protocol.scheme import Closing, Recovery
+from harness.protocol.state import Phase
 from harness.protocol.wiring import Wiring
 
 
@@ -110,6 +111,25 @@ class Bystander:
         self._standing: dict[int, dict[int, Any]] = {sink: {} for sink in sinks}
         self.tentative_outputs = 0
         self.undos = 0
+        coordinated = options.scheme.tentative
+        self._covered = (
+            set(options.scheme.replicated) == set(options.wiring.tasks)
+            and coordinated is not None
+            and coordinated.closing is Closing.COORDINATOR
+        )
+        """All tasks are replicated, and each has always had a healthy copy, as far as seen."""
+
+    def faulted(self, world: Any, fault: Fault) -> None:
+        if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN):
+            self._covered = False  # heartbeats get lost, or the plan no longer holds all tasks
+        healthy = {
+            task
+            for node in world.nodes
+            if node.alive and not (node.paused or node.cut)
+            for task, copy in node.machine.copies.items()
+            if copy.phase is Phase.READY
+        }
+        self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
     def sent(self, effect: Send) -> None:
         message = effect.message
@@ -183,6 +203,12 @@ class Bystander:
 
     def _check_tentative(self, sink: int, record: OutputRecord) -> None:
         self.tentative_outputs += 1
+        if self._covered:
+            raise InvariantBroken(
+                "no-tentative",
+                f"{self._name(sink)} publishes tentative batch {record.batch} although every "
+                "task has a replica and always had a healthy copy",
+            )
         if record.batch < self._stable[sink] or record.batch in self._standing[sink]:
             raise InvariantBroken(
                 "no-late-tentative",

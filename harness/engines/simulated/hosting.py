@@ -23,9 +23,20 @@ from harness.seeds import derive_seed
 class Observer(Protocol):
     """Who watches a run: checkers, traces."""
 
+    def faulted(self, world: Any, fault: Any) -> None:
+        """Called once the fault has struck."""
+
     def sent(self, effect: do.Send) -> None: ...
     def processing(self, node: int, effect: do.ProcessBatch) -> None: ...
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None: ...
+
+
+class Tracer(Protocol):
+    """Who draws a run."""
+
+    def computed(self, world: Any, node: int, item: Any, begin: int, end: int) -> None: ...
+    def told(self, at: int, item: Any) -> None: ...
+    def fault(self, world: Any, fault: Any) -> None: ...
 
 
 class SimulatedNode:
@@ -106,7 +117,7 @@ class Hosting:
         self.fault_counts: Counter[str] = Counter()
         self.compute_us = [0] * len(self.wiring.names)
         self.copy_us = [0] * len(self.wiring.names)
-        self.healed = False
+        self.tracer: Tracer | None = None
 
     def _tell(self, number: int, boot: int, item: told.NodeInput) -> None:
         """Hand ``item`` to a node, if it still lives the life it is meant for."""
@@ -118,6 +129,8 @@ class Hosting:
             return
         machine = node.machine
         assert machine is not None
+        if self.tracer is not None:
+            self.tracer.told(self.kernel.now, item)
         effects = machine.handle(item, now=node.clock(self.kernel.now))
         if self.validate:
             task = getattr(item, "task", None)
@@ -162,6 +175,8 @@ class Hosting:
         begin = max(self.kernel.now, node.free_at[lane])
         done = begin + cost_us * node.slowness
         node.free_at[lane] = done
+        if self.tracer is not None:
+            self.tracer.computed(self, node.number, item, begin, done)
         self.kernel.at(done, ANSWER, self._tell, node.number, node.boot, item)
 
     def _process(self, node: SimulatedNode, effect: do.ProcessBatch) -> None:

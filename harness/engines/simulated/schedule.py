@@ -58,7 +58,8 @@ def draw(
         network=draw_network(random("network")),
         lanes=random("lanes").choice((1, 1, 2)),
     )
-    return replace(options, faults=draw_faults(options, random("faults")))
+    faults = (*draw_faults(options, random("faults")), *draw_knot(options, random("knot")))
+    return replace(options, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
 
 
 def draw_scheme(name: str, wiring: Wiring, random: Random) -> Scheme:
@@ -157,7 +158,24 @@ def draw_faults(options: Options, random: Random) -> tuple[Fault, ...]:
         if random.random() < 0.3 and faults:
             at = min(horizon - 1, faults[-1].at_us + random.randrange(2_500_000))
         faults.append(_fault(kind, at, options, random))
-    return tuple(sorted(faults, key=lambda fault: fault.at_us))
+    return tuple(faults)
+
+
+def draw_knot(options: Options, random: Random) -> tuple[Fault, ...]:
+    """In one schedule of five: a node is lost while decisions cannot be stored, and the
+    coordinator crashes when it has just decided."""
+    if random.random() >= 0.2:
+        return ()
+    at = random.randrange(2, options.batches - 1) * options.interval_us
+    node = random.randrange(len(options.nodes))
+    decided = at + options.scheme.suspect_after_us + options.scheme.heartbeat_us
+    away = decided + random.randrange(1_000_000, 6_000_000)
+    crash = random.randrange(at + options.scheme.suspect_after_us // 2, away)
+    return (
+        Fault(kind=FaultKind.CRASH, at_us=at, until_us=away + 5_000_000, target=node),
+        Fault(kind=FaultKind.STORE, at_us=at, until_us=away),
+        Fault(kind=FaultKind.COORDINATOR, at_us=crash, until_us=crash + 500_000),
+    )
 
 
 _WEIGHTS = {

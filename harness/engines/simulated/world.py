@@ -7,10 +7,8 @@ is drawn in the order of events, so a run is a function of its options.
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.engines.simulated.kernel import FAULT, MESSAGE
-from harness.engines.simulated.options import FaultKind
+from harness.engines.simulated.options import Fault, FaultKind
 from harness.engines.simulated.servers import Serving
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -38,8 +36,15 @@ class World(Serving):
         last = self.options.batches
         return all(p.next_stable >= last for p in self.partitions.values())
 
-    def _begin(self, fault: Any) -> None:
+    def _begin(self, fault: Fault) -> None:
         self.fault_counts[str(fault.kind)] += 1
+        if self.tracer is not None:
+            self.tracer.fault(self, fault)
+        self._strike(fault)
+        for observer in self.observers:
+            observer.faulted(self, fault)
+
+    def _strike(self, fault: Fault) -> None:
         match fault.kind:
             case FaultKind.CRASH:
                 self._crash(fault.target)
@@ -71,7 +76,7 @@ class World(Serving):
                     told.PlanAdapted(cause="plan adapted", replicated=fault.plan)
                 )
 
-    def _end(self, fault: Any) -> None:
+    def _end(self, fault: Fault) -> None:
         match fault.kind:
             case FaultKind.CRASH:
                 self._boot(fault.target)

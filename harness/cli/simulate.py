@@ -1,0 +1,230 @@
+"""``faultline simulate``: random fault schedules in virtual time, every invariant checked."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.output import emit_json, json_option
+from harness.errors import UsageError
+from harness.text import did_you_mean, format_duration
+
+if TYPE_CHECKING:
+    from harness.engines.simulated.campaign import Choice, Tally
+    from harness.engines.simulated.run import Report
+
+_EPILOG = """\b
+Schemes:    replay checkpoint global active rppg ppa dpc
+Topologies: chain diamond join full borealis recovery random
+
+\b
+Examples:
+  ./faultline simulate
+  ./faultline simulate --seeds 1..10000 --scheme ppa
+  ./faultline simulate --seeds 42..42 --scheme dpc --topology diamond
+  ./faultline simulate --draw 42 --scheme ppa
+"""
+_LINE_INTERVAL_S = 10.0
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--seeds", default="0..999", show_default=True, metavar="A..B", help="Both ends included."
+)
+@click.option("--scheme", metavar="NAME", help="Only this scheme; default: each seed draws one.")
+@click.option("--topology", metavar="NAME", help="Only this topology; default: drawn, too.")
+@click.option("--faults", metavar="N,N", help="Only these faults of each schedule, from 0.")
+@click.option("--workers", type=click.IntRange(1), help="Processes; default: one per core.")
+@click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run and its faults.")
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where --draw puts the picture; default: simulate-SEED.png.",
+)
+@json_option
+def command(
+    seeds: str,
+    scheme: str | None,
+    topology: str | None,
+    faults: str | None,
+    workers: int | None,
+    draw_seed: int | None,
+    picture: Path | None,
+    as_json: bool,
+) -> None:
+    """Break the protocol in virtual time.
+
+    Each seed is a schedule: a topology, a scheme with its intervals and policies, a network, and
+    three to eight faults in thirty batches. When everything has healed, the stable output must
+    equal that of a run without failures, and no rule may have been broken on the way. A schedule
+    that breaks one is made smaller and printed with its story; the exit code is then 1.
+    """
+    _check_names(scheme, topology)
+    numbers = _fault_numbers(faults)
+    if draw_seed is not None:
+        _draw(draw_seed, scheme, topology, numbers, picture, as_json)
+        return
+    from harness.engines.simulated.campaign import Choice, run_campaign
+
+    first, last = _seed_range(seeds)
+    choice = Choice(
+        first_seed=first, last_seed=last, scheme=scheme, topology=topology, faults=numbers
+    )
+    tally = run_campaign(
+        choice, workers=workers or os.cpu_count() or 1, watch=_progress(len(choice.seeds))
+    )
+    violations = [_describe(choice, report) for report in tally.failed[:10]]
+    if as_json:
+        emit_json(_document(tally, violations))
+    else:
+        _print(tally, violations)
+    if tally.failed:
+        sys.exit(1)
+
+
+def _check_names(scheme: str | None, topology: str | None) -> None:
+    from harness.engines.simulated.schedule import SCHEMES
+    from harness.engines.simulated.topologies import TOPOLOGIES
+
+    for kind, name, known in (("scheme", scheme, SCHEMES), ("topology", topology, TOPOLOGIES)):
+        if name is not None and name not in known:
+            raise UsageError(f"there is no {kind} {name!r}", remedy=did_you_mean(name, known))
+
+
+def _seed_range(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)\.\.(\d+)", text.strip())
+    if match is None:
+        raise UsageError(f"--seeds {text!r} is not a range", remedy="write it as 0..999")
+    first, last = int(match[1]), int(match[2])
+    if first > last:
+        raise UsageError(
+            f"--seeds {text} runs backwards", remedy=f"write the smaller one first: {last}..{first}"
+        )
+    return first, last
+
+
+def _fault_numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    if re.fullmatch(r"(\d+(,\d+)*)?", text) is None:
+        raise UsageError(f"--faults {text!r} is not a list", remedy="write numbers: 0,3")
+    return tuple(int(number) for number in text.split(",") if number)
+
+
+def _progress(total: int) -> Callable[[Tally], None]:
+    """A line on standard error: in place on a terminal, every few seconds elsewhere."""
+    last = time.monotonic()
+    terminal = sys.stderr.isatty()
+
+    def watch(tally: Tally) -> None:
+        nonlocal last
+        now = time.monotonic()
+        done = tally.schedules == total
+        if now - last < (0.2 if terminal else _LINE_INTERVAL_S) and not (done and terminal):
+            return
+        last = now
+        rate = tally.schedules_per_minute
+        left = format_duration((total - tally.schedules) / rate * 60) if rate else "?"
+        line = (
+            f"{tally.schedules}/{total} schedules, {len(tally.failed)} violations, "
+            f"{rate:,.0f} a minute, {left} left"
+        )
+        click.echo(f"\r\x1b[K{line}" if terminal else line, err=True, nl=not terminal or done)
+
+    return watch
+
+
+def _replay_command(report: Report, numbers: tuple[int, ...]) -> str:
+    return (
+        f"./faultline simulate --seeds {report.seed}..{report.seed} --scheme {report.scheme} "
+        f"--topology {report.topology} --faults {','.join(map(str, numbers))}"
+    )
+
+
+def _describe(choice: Choice, report: Report) -> dict[str, Any]:
+    """A violation, made smaller."""
+    from harness.engines.simulated.campaign import smallest
+    from harness.engines.simulated.schedule import draw
+
+    assert report.violation is not None
+    numbers = smallest(choice, report.seed)
+    faults = draw(report.seed, scheme=choice.scheme, topology=choice.topology).faults
+    return {
+        "seed": report.seed,
+        "scheme": report.scheme,
+        "topology": report.topology,
+        "invariant": report.violation.invariant,
+        "what": report.violation.what,
+        "faults": [str(faults[number]) for number in numbers],
+        "command": _replay_command(report, numbers),
+        "story": report.violation.story,
+    }
+
+
+def _document(tally: Tally, violations: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "schedules": tally.schedules,
+        "faults": dict(sorted(tally.faults.items())),
+        "violations": violations,
+        "violations_total": len(tally.failed),
+        "schedules_with_tentative_output": tally.tentative_schedules,
+        "schedules_per_minute": tally.schedules_per_minute,
+        "events": tally.events,
+    }
+
+
+def _print(tally: Tally, violations: list[dict[str, Any]]) -> None:
+    faults = ", ".join(f"{count} {kind}" for kind, count in tally.faults.most_common())
+    click.echo(
+        f"{tally.schedules} schedules in {format_duration(tally.elapsed_s)} "
+        f"({tally.schedules_per_minute:,.0f} a minute); {sum(tally.faults.values())} faults: "
+        f"{faults or 'none'}; {tally.tentative_schedules} schedules had tentative output"
+    )
+    for found in violations:
+        click.echo(f"\nviolation of {found['invariant']} at seed {found['seed']}: {found['what']}")
+        click.echo(f"  scheme {found['scheme']}, topology {found['topology']}")
+        for fault in found["faults"]:
+            click.echo(f"  fault: {fault}")
+        click.echo(f"  again: {found['command']}")
+        click.echo(found["story"])
+    missing = len(tally.failed) - len(violations)
+    click.echo(
+        f"{len(tally.failed)} violations" + (f", {missing} of them not shown" if missing else "")
+        if tally.failed
+        else "no violations"
+    )
+
+
+def _draw(
+    seed: int,
+    scheme: str | None,
+    topology: str | None,
+    numbers: tuple[int, ...] | None,
+    picture: Path | None,
+    as_json: bool,
+) -> None:
+    from harness.engines.simulated.campaign import Choice
+    from harness.engines.simulated.picture import draw_run
+
+    choice = Choice(
+        first_seed=seed, last_seed=seed, scheme=scheme, topology=topology, faults=numbers
+    )
+    options = choice.options(seed)
+    path = picture or Path(f"simulate-{seed}.png")
+    report = draw_run(options, path)
+    violation = report.violation.what if report.violation else None
+    if as_json:
+        emit_json({"picture": str(path), "options": options.describe(), "violation": violation})
+        return
+    click.echo(f"seed {seed}: scheme {options.scheme.name}, topology {options.topology}")
+    for number, fault in enumerate(options.faults):
+        click.echo(f"  fault {number}: {fault}")
+    click.echo(f"  {violation or 'no violation'}")
+    click.echo(str(path))

@@ -1,0 +1,99 @@
+"""Many schedules on all cores: run, count, and make what failed small."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from time import perf_counter
+
+from harness.engines.simulated.options import Options
+from harness.engines.simulated.run import Report, shrink, simulate
+from harness.engines.simulated.schedule import draw
+
+CHUNK = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which schedules: one per seed; None leaves an option to the seed."""
+
+    first_seed: int
+    last_seed: int
+    scheme: str | None = None
+    topology: str | None = None
+    faults: tuple[int, ...] | None = None
+    """Only these of a schedule's faults, by number; None for all."""
+
+    def options(self, seed: int) -> Options:
+        options = draw(seed, scheme=self.scheme, topology=self.topology)
+        if self.faults is None:
+            return options
+        return replace(options, faults=tuple(options.faults[n] for n in self.faults))
+
+    @property
+    def seeds(self) -> range:
+        return range(self.first_seed, self.last_seed + 1)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a campaign has seen so far."""
+
+    schedules: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failed: list[Report] = field(default_factory=list)
+    events: int = 0
+    tentative_schedules: int = 0
+    elapsed_s: float = 0.0
+
+    def add(self, report: Report) -> None:
+        self.schedules += 1
+        self.faults.update(report.faults)
+        self.events += report.events
+        self.tentative_schedules += report.tentative_outputs > 0
+        if report.violation is not None:
+            self.failed.append(report)
+
+    @property
+    def schedules_per_minute(self) -> float:
+        return 60 * self.schedules / self.elapsed_s if self.elapsed_s else 0.0
+
+
+def _run_seed(task: tuple[Choice, int]) -> Report:
+    choice, seed = task
+    return simulate(choice.options(seed))
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
+
+
+def reports(choice: Choice, workers: int) -> Iterator[Report]:
+    """One report per seed, in the order of seeds."""
+    tasks = ((choice, seed) for seed in choice.seeds)
+    if workers <= 1 or len(choice.seeds) <= CHUNK:
+        yield from map(_run_seed, tasks)
+        return
+    with get_context("spawn").Pool(workers, initializer=_ignore_interrupts) as pool:
+        yield from pool.imap(_run_seed, tasks, chunksize=CHUNK)
+
+
+def run_campaign(choice: Choice, *, workers: int, watch: Callable[[Tally], None]) -> Tally:
+    """Run every schedule of ``choice``; ``watch`` is called after each."""
+    tally = Tally()
+    began = perf_counter()
+    for report in reports(choice, workers):
+        tally.add(report)
+        tally.elapsed_s = perf_counter() - began
+        watch(tally)
+    return tally
+
+
+def smallest(choice: Choice, seed: int) -> tuple[int, ...]:
+    """The numbers of the fewest faults with which the schedule of ``seed`` still fails."""
+    options = choice.options(seed)
+    numbers = choice.faults or tuple(range(len(options.faults)))
+    return tuple(numbers[kept] for kept in shrink(options)[1])

@@ -1,0 +1,73 @@
+"""``faultline simulate`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.simulate import command
+from harness.errors import UsageError
+from harness.protocol.publisher import Publisher
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(command, list(arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "remedy"),
+    [
+        (["--scheme", "chekpoint"], "no scheme 'chekpoint'", "'checkpoint'"),
+        (["--topology", "dimond"], "no topology 'dimond'", "'diamond'"),
+        (["--seeds", "9..4"], "backwards", "4..9"),
+        (["--seeds", "many"], "not a range", "0..999"),
+        (["--faults", "a"], "not a list", "0,3"),
+    ],
+)
+def test_bad_input_says_what_to_do(arguments: list[str], message: str, remedy: str) -> None:
+    error = invoke(*arguments).exception
+    assert isinstance(error, UsageError)
+    assert message in error.what
+    assert remedy in error.remedy
+
+
+@pytest.mark.slow
+def test_both_ends_of_a_range_are_included() -> None:
+    result = invoke("--seeds", "3..5", "--scheme", "checkpoint", "--workers", "1", "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["schedules"] == 3
+    assert document["violations"] == []
+    assert sum(document["faults"].values()) >= 9
+    assert document["schedules_per_minute"] > 0
+
+
+@pytest.mark.slow
+def test_a_violation_is_made_small_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Publisher.stable
+
+    def loses_the_undo(self: Publisher, batch: int, payload: Any) -> None:
+        self.next_tentative = max(self.next_stable, min(batch, self.next_tentative))
+        right(self, batch, payload)
+
+    monkeypatch.setattr(Publisher, "stable", loses_the_undo)
+    result = invoke("--seeds", "0..3", "--scheme", "ppa", "--workers", "1", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)["violations"][0]
+    assert found["invariant"] == "every-correction"
+    assert found["story"]
+    again = invoke(*found["command"].split()[2:], "--workers", "1")
+    assert again.exit_code == 1
+    assert "every-correction" in again.stdout
+
+
+@pytest.mark.slow
+def test_a_run_can_be_drawn(tmp_path: Path) -> None:
+    picture = tmp_path / "run.png"
+    result = invoke("--draw", "12", "--scheme", "dpc", "--picture", str(picture))
+    assert result.exit_code == 0
+    assert picture.stat().st_size > 10_000

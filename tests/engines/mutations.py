@@ -1,0 +1,304 @@
+"""Deliberate sabotage of the protocol: what the simulator must find, or is no good.
+
+Each mutation replaces one method by one that forgets something. ``schemes`` are those that
+use the mechanism in question.
+"""
+
+# ruff: noqa: E501 - the table reads best as a table
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from harness.engines.simulated.run import Report, simulate
+from harness.engines.simulated.schedule import draw
+from harness.protocol import coordinator as coordinator_module
+from harness.protocol import recovery
+from harness.protocol import task as task_module
+from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.durability import Durable
+from harness.protocol.inbox import Inbox
+from harness.protocol.inputs import Start
+from harness.protocol.publisher import Publisher
+from harness.protocol.reconciliation import Basis
+from harness.protocol.registry import Assignment
+from harness.protocol.scheme import Method, Recovery
+from harness.protocol.state import Phase
+from harness.protocol.supply import Supplying
+from harness.protocol.task import TaskMachine
+
+TABLES: tuple[dict[Any, Any], ...] = (
+    task_module._HANDLERS,
+    coordinator_module._HANDLERS,
+    coordinator_module._RESTORE,
+)
+LOCAL = ("checkpoint", "active", "rppg", "ppa", "dpc")
+REPLICAS = ("active", "rppg", "ppa", "dpc")
+TENTATIVE = ("ppa", "dpc")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One thing that is wrong."""
+
+    name: str
+    owner: Any
+    attribute: str
+    wrong: Callable[..., Any]
+    schemes: tuple[str, ...]
+    seed: int
+    """The first of 0..999 whose schedule betrayed it when this was written."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Replace the method, and its entries in the machines' tables."""
+        right = getattr(self.owner, self.attribute)
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(self.owner, self.attribute, self.wrong))
+            for table in TABLES:
+                entries = {key: self.wrong for key, value in table.items() if value is right}
+                stack.enter_context(patch.dict(table, entries))
+            yield
+
+
+# -- input ---------------------------------------------------------------------------------
+
+
+def takes_duplicates(self: Any, index: int, batch: int, payload: Any, **_: Any) -> None:
+    self.inbox.put_stable(index, batch, payload, self._now)
+
+
+def other_order(self: Inbox, batch: int) -> tuple[Any, ...]:
+    return tuple(sorted(self.slots[batch].stable))
+
+
+def never_asks_again(self: Any, *, cause: str, now: int) -> list[Any]:
+    self._effects, self._cause, self._now = [], cause, now
+    if self.phase is Phase.LOADING:
+        self._load()
+    elif self.phase is Phase.READY:
+        self._repeat_stores()
+        self._report_progress()
+    return list(self._effects)
+
+
+def source_ignores_requests(self: Any, item: Any) -> None:
+    if not self.source:
+        _cannot_replay(self, item)
+
+
+_cannot_replay = Supplying._cannot_replay
+
+
+# -- checkpoints and trimming --------------------------------------------------------------
+
+
+def acknowledges_before_it_is_stored(self: Any, checkpoint: Any) -> None:
+    _store(self, checkpoint)
+    self._acknowledge(checkpoint.position)
+
+
+def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
+    _store(self, replace(checkpoint, outputs=()))
+
+
+_store = Durable._store
+
+
+def skips_a_batch(self: Any, item: Any) -> None:
+    if item.checkpoint is not None:
+        item = replace(
+            item, checkpoint=replace(item.checkpoint, position=item.checkpoint.position + 1)
+        )
+    _loaded(self, item)
+
+
+_loaded = Durable._loaded
+
+
+def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
+    right = _replay_starts(wiring, lost, positions, published)
+    return {task: (needed, needed) for task, (_, needed) in right.items()}
+
+
+_replay_starts = recovery.replay_starts
+
+
+def rolls_back_the_lost_alone(self: Any, lost: list[int]) -> None:
+    nodes = self._nodes_for(lost)
+    for task in lost if nodes else ():
+        start = Start.EPOCH if self.wiring.upstream[task] else Start.EMPTY
+        send_from = 0 if start is Start.EPOCH else self.epoch
+        self._place(task, nodes[task], start=start, position=self.epoch, send_from=send_from)
+
+
+def completes_epochs_early(self: Any) -> None:
+    if self.scheme.recovery is Recovery.GLOBAL:
+        stored = [r.stored for view in self.views for r in view.reports.values()]
+        if stored and max(stored) > self.epoch:
+            self.epoch = max(stored)
+            self._commit()
+    else:
+        _complete_epoch(self)
+
+
+_complete_epoch = CoordinatorMachine._complete_epoch
+
+
+# -- replicas ------------------------------------------------------------------------------
+
+
+def replica_trims_what_was_sent(self: Any, item: Any) -> None:
+    if not self.primary:
+        self.sent_below = max(self.sent_below, item.sent_below)
+        self.outbox.trim_all(self.sent_below)
+
+
+def reports_what_is_not_published(self: Any) -> None:
+    confirmed, self.publisher.confirmed = self.publisher.confirmed, self.position
+    _report_progress(self)
+    self.publisher.confirmed = confirmed
+
+
+_report_progress = Durable._report_progress
+
+
+def promotes_without_a_term(self: Any) -> None:
+    for task, assignment in enumerate(self.tasks):
+        if assignment.primary is None and assignment.replica is not None:
+            promoted = replace(assignment.replica, term=1)
+            self.tasks[task] = replace(assignment, primary=promoted, replica=None)
+
+
+def reuses_numbers(self: Any, task: int, node: int, **options: Any) -> None:
+    before = self.tasks[task].used
+    _place(self, task, node, **options)
+    assignment: Assignment = self.tasks[task]
+    if before > 2 and assignment.primary is not None:
+        copy = replace(assignment.primary, incarnation=before, term=before)
+        self.tasks[task] = replace(assignment, primary=copy, used=before)
+
+
+_place = CoordinatorMachine._place
+
+
+# -- the coordinator -----------------------------------------------------------------------
+
+
+def orders_before_it_is_stored(self: Any, node: int) -> None:
+    stored, self.stored_version = self.stored_version, self.version
+    _sync(self, node)
+    self.stored_version = stored
+
+
+_sync = CoordinatorMachine._sync
+
+
+def keeps_copies_of_earlier_lives(_self: Any, _node: int) -> None:
+    """The bug that seed 55 found when this was written."""
+
+
+def overlooks_a_reboot(self: Any, item: Any) -> None:
+    view = self.views[item.node]
+    if item.boot > view.boot:
+        view.boot = item.boot
+    _heartbeat(self, item)
+
+
+_heartbeat = CoordinatorMachine._heartbeat
+
+
+# -- tentative output ----------------------------------------------------------------------
+
+
+def loses_the_undo(self: Publisher, batch: int, payload: Any) -> None:
+    if batch >= self.next_stable:
+        self.next_tentative = batch
+        _stable(self, batch, payload)
+
+
+def never_corrects(self: Publisher, batch: int, payload: Any) -> None:
+    if batch < self.next_tentative:
+        self.next_stable = batch + 1
+    else:
+        _stable(self, batch, payload)
+
+
+_stable = Publisher.stable
+
+
+def calls_it_stable(self: Any, batch: int, outputs: tuple[Any, ...]) -> None:
+    for task, payload in zip(self.downstream, outputs, strict=not self.sink):
+        self._send_batch(task, None, batch, payload, stable=True)
+    if self.sink and self.publisher.claimed:
+        self.publisher.tentative(batch, outputs[0])
+
+
+def redoes_from_the_tentative_state(self: Any, item: Any) -> None:
+    if self.tentative is not None and self.tentative.state is not None:
+        item = replace(item, state=self.tentative.state)
+    _rebuilt(self, item)
+
+
+_rebuilt = TaskMachine._rebuilt
+
+
+def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
+    _basis(self, rules, memory=memory, initial=initial)
+    if rules.method is Method.UNDO and memory > 1:
+        self._history = deque(maxlen=memory - 1)
+
+
+_basis = Basis.__init__
+
+
+def publishes_again(self: Any) -> None:
+    if self.sink and self.primary and self.publisher.in_flight:
+        self.publisher.sequence += 1
+    _repeat_stores(self)
+
+
+_repeat_stores = Durable._repeat_stores
+
+
+MUTATIONS = (
+    Mutation("skip the duplicate check", TaskMachine, "_take", takes_duplicates, LOCAL, 0),
+    Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
+    Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
+    Mutation("a source ignores old requests", Supplying, "_cannot_replay", source_ignores_requests, LOCAL, 10),
+    Mutation("trim before the checkpoint is durable", Durable, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
+    Mutation("store no output buffer", Durable, "_store", forgets_output_buffer, LOCAL, 0),
+    Mutation("skip a batch on restore", Durable, "_loaded", skips_a_batch, LOCAL, 0),
+    Mutation("source replay without warm-up", coordinator_module, "replay_starts", no_warm_up, ("replay",), 0),
+    Mutation("roll only the lost task back", CoordinatorMachine, "_restore_global", rolls_back_the_lost_alone, ("global",), 195),
+    Mutation("complete an epoch too early", CoordinatorMachine, "_complete_epoch", completes_epochs_early, ("global",), 0),
+    Mutation("a replica forgets what was sent but not acknowledged", Supplying, "_progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
+    Mutation("a sink reports what is not published", Durable, "_report_progress", reports_what_is_not_published, REPLICAS, 496),
+    Mutation("two primaries of one term", CoordinatorMachine, "_promote_replicas", promotes_without_a_term, REPLICAS, 17),
+    Mutation("use an incarnation twice", CoordinatorMachine, "_place", reuses_numbers, LOCAL, 1),
+    Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 28),
+    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_lose_earlier_lives", keeps_copies_of_earlier_lives, LOCAL, 55),
+    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 1),
+    Mutation("lose an undo", Publisher, "stable", loses_the_undo, TENTATIVE, 0),
+    Mutation("never correct tentative output", Publisher, "stable", never_corrects, TENTATIVE, 0),
+    Mutation("call tentative output stable", Supplying, "_deliver_tentative", calls_it_stable, TENTATIVE, 0),
+    Mutation("redo from the tentative state", TaskMachine, "_rebuilt", redoes_from_the_tentative_state, TENTATIVE, 0),
+    Mutation("keep one batch too little for undo", Basis, "__init__", remembers_too_little, ("dpc",), 2),
+    Mutation("publish again after a lost answer", Durable, "_repeat_stores", publishes_again, LOCAL, 0),
+)  # fmt: skip
+
+
+def first_caught(mutation: Mutation, seeds: Iterable[int]) -> Report | None:
+    """The first schedule among ``seeds`` that betrays ``mutation``; None if none does."""
+    with mutation.applied():
+        for seed in seeds:
+            scheme = mutation.schemes[seed % len(mutation.schemes)]
+            report = simulate(draw(seed, scheme=scheme))
+            if report.violation is not None:
+                return report
+    return None

@@ -1,0 +1,46 @@
+"""Prints everything that one schedule did, for a comparison between processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from harness.engines.simulated.run import simulate
+from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.world import World
+from harness.protocol import effects as do
+
+
+class Recorder:
+    """An observer that writes down all it sees."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def faulted(self, world: Any, fault: Any) -> None:
+        self.lines.append(f"{world.kernel.now} {fault}")
+
+    def sent(self, effect: do.Send) -> None:
+        self.lines.append(repr(effect))
+
+    def processing(self, node: int, effect: do.ProcessBatch) -> None:
+        self.lines.append(f"{node} {effect!r}")
+
+    def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
+        self.lines.append(f"{at_us} {sink} {records!r}")
+
+
+def trace(seed: int, scheme: str) -> str:
+    recorder = Recorder()
+
+    def watch(world: World) -> None:
+        world.observers = (*world.observers, recorder)
+
+    options = draw(seed, scheme=scheme)
+    report = simulate(options, prepare=watch)
+    return "\n".join([repr(options.describe()), *recorder.lines, repr(report)])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(trace(int(sys.argv[1]), sys.argv[2]))

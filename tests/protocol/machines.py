@@ -1,0 +1,110 @@
+"""A small language for tests of one machine: build it, tell it things, read what it asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.engines.simulated.topologies import chain
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.scheme import Recovery, Scheme, Tentative
+from harness.protocol.task import TaskMachine
+from harness.protocol.wiring import Wiring
+
+CAUSE = "test"
+
+
+class TaskUnderTest:
+    """One copy of a task, ready at batch 0; every answer it gets keeps the rules of a host."""
+
+    def __init__(
+        self,
+        task: int = 1,
+        *,
+        wiring: Wiring | None = None,
+        term: int | None = 1,
+        every: int = 3,
+        tentative: Tentative | None = None,
+        recovery: Recovery = Recovery.LOCAL,
+        replicated: tuple[int, ...] = (),
+    ) -> None:
+        self.wiring = wiring or chain(3, memory=2)
+        self.scheme = Scheme(
+            name="test",
+            recovery=recovery,
+            checkpoint_every=every,
+            tentative=tentative,
+            replicated=replicated,
+        )
+        order = told.CopyOrdered(
+            cause=CAUSE,
+            task=task,
+            incarnation=1,
+            term=term,
+            start=told.Start.EMPTY,
+            position=0,
+            send_from=0,
+        )
+        self.machine = TaskMachine(order, wiring=self.wiring, scheme=self.scheme, initial=())
+        self.now = 0
+        self.started = self.tell(order)
+
+    def tell(self, item: Any, now: int | None = None) -> list[do.TaskEffect]:
+        self.now = self.now if now is None else now
+        effects = self.machine.handle(item, now=self.now)
+        self.machine.validate()
+        return effects
+
+    def batch(
+        self,
+        number: int,
+        upstream: int = 0,
+        *,
+        stable: bool = True,
+        payload: Any = "in",
+        term: int = 1,
+    ) -> list[do.TaskEffect]:
+        return self.tell(
+            told.BatchArrived(
+                cause=CAUSE,
+                task=self.machine.task,
+                upstream=upstream,
+                batch=number,
+                stable=stable,
+                payload=payload,
+                term=term,
+            )
+        )
+
+    def done(self, effect: do.TaskEffect, *, state: Any = None) -> list[do.TaskEffect]:
+        """Answer a `ProcessBatch`."""
+        assert isinstance(effect, do.ProcessBatch)
+        width = max(1, len(self.machine.downstream))
+        return self.tell(
+            told.BatchProcessed(
+                cause=CAUSE,
+                task=effect.task,
+                incarnation=effect.incarnation,
+                run=effect.run,
+                ticket=effect.ticket,
+                batch=effect.batch,
+                state=state if state is not None else (*effect.state, effect.batch),
+                outputs=tuple(f"{effect.run}-{effect.batch}" for _ in range(width)),
+            )
+        )
+
+    def advance(self, number: int) -> list[do.TaskEffect]:
+        """Deliver a stable batch and process it; the effects of having processed it."""
+        return self.done(only(self.batch(number), do.ProcessBatch))
+
+
+def only(effects: list[do.TaskEffect], kind: type) -> Any:
+    """The one effect of that kind."""
+    found = [effect for effect in effects if isinstance(effect, kind)]
+    assert len(found) == 1, f"{len(found)} of {kind.__name__} in {effects}"
+    return found[0]
+
+
+def messages(effects: list[do.TaskEffect], kind: type) -> list[Any]:
+    """The messages of that kind among what is sent."""
+    return [e.message for e in effects if isinstance(e, do.Send) and isinstance(e.message, kind)]

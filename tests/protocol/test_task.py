@@ -1,0 +1,366 @@
+"""One copy of a task, input by input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.engines.simulated.topologies import chain, layered
+from harness.errors import ProtocolViolation
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
+from harness.protocol.state import Mode, Phase
+from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
+
+
+def test_a_batch_is_processed_and_sent_on() -> None:
+    t = TaskUnderTest()
+    assert t.batch(0) == [
+        do.ProcessBatch(
+            cause=CAUSE,
+            task=1,
+            incarnation=1,
+            run=told.Run.STABLE,
+            ticket=2,
+            batch=0,
+            state=(),
+            inputs=("in",),
+            copies_state=False,
+        )
+    ]
+    sent = t.done(t.machine.story._entries[-1][2][0])  # type: ignore[arg-type]
+    assert messages(sent, told.BatchArrived) == [
+        told.BatchArrived(
+            cause=CAUSE, task=2, upstream=1, batch=0, stable=True, payload="stable-0", term=1
+        )
+    ]
+
+
+def test_parts_are_taken_in_upstream_order_whatever_came_first() -> None:
+    wiring = layered([3, 1], [(0, 1, "full")], memory=1, names=["source", "sink"])
+    t = TaskUnderTest(3, wiring=wiring)
+    assert t.batch(0, 2, payload="c") == []
+    assert t.batch(0, 0, payload="a") == []
+    process = only(t.batch(0, 1, payload="b"), do.ProcessBatch)
+    assert process.inputs == ("a", "b", "c")
+
+
+def test_a_batch_waits_for_the_ones_before_it() -> None:
+    t = TaskUnderTest()
+    assert t.batch(1) == []
+    assert only(t.batch(0), do.ProcessBatch).batch == 0
+
+
+def test_a_duplicate_changes_nothing() -> None:
+    t = TaskUnderTest()
+    t.advance(0)
+    assert t.batch(0, payload="forged") == []
+    assert t.machine.position == 1
+
+
+def test_a_checkpoint_is_stored_every_c_batches_and_acknowledged_once_durable() -> None:
+    t = TaskUnderTest(2)
+    for number in range(2):
+        effects = t.done(only(t.batch(number, 1), do.ProcessBatch))
+        assert not [e for e in effects if isinstance(e, do.StoreCheckpoint)]
+    effects = t.done(only(t.batch(2, 1), do.ProcessBatch))
+    checkpoint = only(effects, do.StoreCheckpoint).checkpoint
+    assert (checkpoint.position, checkpoint.state) == (3, (0, 1, 2))
+    assert [batch for batch, _ in checkpoint.outputs] == [0, 1, 2]
+    assert messages(effects, told.BatchesAcknowledged) == []
+    stored = t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=3))
+    assert messages(stored, told.BatchesAcknowledged) == [
+        told.BatchesAcknowledged(cause=CAUSE, task=1, downstream=2, below=3)
+    ]
+
+
+def test_a_checkpoint_that_was_not_confirmed_is_stored_again_at_the_next_tick() -> None:
+    t = TaskUnderTest()
+    for number in range(3):
+        t.advance(number)
+    again = t.machine.tick(cause="beat", now=10)
+    assert only(again, do.StoreCheckpoint).checkpoint.position == 3
+
+
+def test_a_refused_checkpoint_fences_the_copy() -> None:
+    t = TaskUnderTest()
+    t.tell(told.CheckpointRefused(cause=CAUSE, task=1, incarnation=1))
+    assert t.machine.phase is Phase.FENCED
+    assert t.batch(0) == []
+
+
+def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> None:
+    t = TaskUnderTest()
+    for number in range(3):
+        t.advance(number)
+    request = told.ReplayRequested(
+        cause=CAUSE, task=1, downstream=2, asking=7, from_batch=1, from_tentative=1
+    )
+    replayed = t.tell(request)
+    assert [m.batch for m in messages(replayed, told.BatchArrived)] == [1, 2]
+    assert {e.incarnation for e in replayed if isinstance(e, do.Send)} == {7}
+    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=1, downstream=2, below=2))
+    assert messages(t.tell(request), told.ReplayRefused) == [
+        told.ReplayRefused(cause=CAUSE, task=2, upstream=1, oldest=2)
+    ]
+
+
+def test_a_stalled_copy_asks_again_and_a_moving_one_does_not() -> None:
+    t = TaskUnderTest()
+    t.advance(0)
+    assert messages(t.machine.tick(cause="beat", now=1), told.ReplayRequested) == []
+    asked = messages(t.machine.tick(cause="beat", now=2), told.ReplayRequested)
+    assert [(m.task, m.from_batch) for m in asked] == [(0, 1)]
+
+
+def test_a_replica_holds_its_output_back_and_sends_it_when_promoted() -> None:
+    t = TaskUnderTest(term=None, replicated=(1,))
+    for number in range(3):
+        assert messages(t.advance(number), told.BatchArrived) == []
+    t.tell(told.ProgressReported(cause=CAUSE, task=1, sent_below=2))
+    effects = t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
+    assert [(m.batch, m.term) for m in messages(effects, told.BatchArrived)] == [(2, 4)]
+    assert messages(effects, told.UpstreamResumed)[0].term == 4
+
+
+def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> None:
+    t = TaskUnderTest(term=None, replicated=(1,))
+    for number in range(3):
+        t.advance(number)
+    t.tell(told.ProgressReported(cause=CAUSE, task=1, sent_below=3))
+    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
+    replayed = t.tell(
+        told.ReplayRequested(
+            cause=CAUSE, task=1, downstream=2, asking=1, from_batch=0, from_tentative=0
+        )
+    )
+    assert [m.batch for m in messages(replayed, told.BatchArrived)] == [0, 1, 2]
+
+
+# -- tentative -----------------------------------------------------------------------------
+
+
+def join_of_two(**rules: Any) -> TaskUnderTest:
+    """A sink with two upstream tasks, 0 and 1, and a claimed output partition."""
+    wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
+    t = TaskUnderTest(2, wiring=wiring, tentative=Tentative(**rules), every=50)
+    t.tell(told.OutputClaimed(cause=CAUSE, task=2, incarnation=1, next_stable=0, next_tentative=0))
+    return t
+
+
+def publishes(effects: list[do.TaskEffect]) -> list[tuple[str, int]]:
+    return [
+        (str(record.kind), record.batch)
+        for effect in effects
+        if isinstance(effect, do.PublishOutput)
+        for record in effect.records
+    ]
+
+
+def mode(t: TaskUnderTest) -> Mode:
+    return t.machine.mode
+
+
+def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
+    sequence = t.machine.publisher.sequence
+    return t.tell(told.OutputPublished(cause=CAUSE, task=2, incarnation=1, sequence=sequence))
+
+
+def closed(up_to: int = 9) -> told.UpstreamClosed:
+    return told.UpstreamClosed(cause=CAUSE, task=2, upstream=1, up_to=up_to, before_term=5)
+
+
+def test_nothing_tentative_before_the_coordinator_closes() -> None:
+    t = join_of_two()
+    assert t.batch(0, 0) == []
+    process = only(t.tell(closed()), do.ProcessBatch)
+    assert (process.run, process.inputs) == (told.Run.TENTATIVE, ("in", None))
+    assert publishes(t.done(process)) == [("tentative", 0)]
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_a_tentative_batch_is_undone_and_redone_from_the_state_before_it(method: Method) -> None:
+    t = join_of_two(method=method)
+    t.batch(0, 0)
+    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    confirm(t)
+    t.batch(1, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch), state="tainted")
+    confirm(t)
+    assert mode(t) is Mode.FAILURE
+    rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
+    assert mode(t) is Mode.STABILIZATION
+    if method is Method.CHECKPOINT:
+        assert (rebuild.state, rebuild.inputs) == ((0,), ())
+    else:
+        assert (rebuild.state, rebuild.first_batch, rebuild.inputs) == ((), 0, (("in", "in"),))
+    redo = only(
+        t.tell(
+            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=(0,))
+        ),
+        do.ProcessBatch,
+    )
+    assert (redo.run, redo.batch, redo.state) == (told.Run.STABLE, 1, (0,))
+    assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
+    assert mode(t) is Mode.STABLE
+
+
+def test_under_delay_every_batch_waits_for_the_bound() -> None:
+    t = join_of_two(closing=Closing.TASK, bound_us=100, during_failure=Policy.DELAY)
+    effects = t.batch(0, 0)
+    assert effects == [do.SetTimer(cause=CAUSE, at=100, key=("due", 2))]
+    fired = told.TimerFired(cause="timer", key=("due", 2))
+    process = only(t.tell(fired, now=100), do.ProcessBatch)
+    t.now = 130
+    t.done(process)
+    assert only(t.batch(1, 0), do.SetTimer).at == 230
+
+
+def test_under_process_only_the_first_batch_waits() -> None:
+    t = join_of_two(closing=Closing.TASK, bound_us=100)
+    t.batch(0, 0)
+    process = only(t.tell(told.TimerFired(cause="t", key=("due", 2)), now=100), do.ProcessBatch)
+    t.done(process)
+    assert only(t.batch(1, 0), do.ProcessBatch).run is told.Run.TENTATIVE
+
+
+def test_under_suspend_nothing_new_is_processed_while_redoing() -> None:
+    t = join_of_two(during_stabilization=Policy.SUSPEND)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    effects = t.batch(0, 1, term=5)
+    only(effects, do.RebuildState)
+    assert t.batch(1, 0) == []
+    assert t.batch(1, 1, term=5) == []
+
+
+def test_corrections_may_wait_until_the_task_is_stable() -> None:
+    t = join_of_two(corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.batch(1, 0), do.ProcessBatch))
+    confirm(t)
+    confirm(t)
+    t.batch(1, 1, term=5)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    redo = only(
+        t.tell(
+            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+        ),
+        do.ProcessBatch,
+    )
+    effects = t.done(redo)
+    assert publishes(effects) == []
+    assert publishes(t.done(only(effects, do.ProcessBatch))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+    ]
+
+
+def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:
+    t = join_of_two()
+    t.tell(told.UpstreamResumed(cause=CAUSE, task=2, upstream=1, term=5))
+    t.batch(0, 0)
+    assert t.batch(0, 1, stable=False, term=3) == []
+    assert only(t.batch(0, 1, stable=False, term=5), do.ProcessBatch).run is told.Run.TENTATIVE
+
+
+# -- everything at any time ----------------------------------------------------------------
+
+INPUTS = st.one_of(
+    st.builds(
+        told.BatchArrived,
+        cause=st.just(CAUSE),
+        task=st.just(2),
+        upstream=st.integers(0, 1),
+        batch=st.integers(0, 6),
+        stable=st.booleans(),
+        payload=st.just("in"),
+        term=st.integers(0, 3),
+    ),
+    st.builds(
+        told.UpstreamClosed,
+        cause=st.just(CAUSE),
+        task=st.just(2),
+        upstream=st.integers(0, 1),
+        up_to=st.integers(0, 6),
+        before_term=st.integers(0, 4),
+    ),
+    st.builds(
+        told.UpstreamResumed,
+        cause=st.just(CAUSE),
+        task=st.just(2),
+        upstream=st.integers(0, 1),
+        term=st.integers(0, 4),
+    ),
+    st.builds(
+        told.ReplayRefused,
+        cause=st.just(CAUSE),
+        task=st.just(2),
+        upstream=st.integers(0, 1),
+        oldest=st.integers(0, 6),
+    ),
+    st.builds(
+        told.ProgressReported, cause=st.just(CAUSE), task=st.just(2), sent_below=st.integers(0, 6)
+    ),
+    st.just(told.CopyPromoted(cause=CAUSE, task=2, incarnation=1, term=9)),
+    st.just(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=0)),
+    st.just(told.CheckpointRefused(cause=CAUSE, task=2, incarnation=1)),
+    st.just(told.OutputRefused(cause=CAUSE, task=2, incarnation=1)),
+    st.just(told.TimerFired(cause=CAUSE, key=("due", 2))),
+    st.just("answer"),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    inputs=st.lists(INPUTS, max_size=30),
+    method=st.sampled_from(Method),
+    closing=st.sampled_from(Closing),
+    corrections=st.sampled_from(Corrections),
+    bound=st.sampled_from([0, 50]),
+)
+def test_any_input_in_any_state_keeps_the_invariants(
+    inputs: list[Any], method: Method, closing: Closing, corrections: Corrections, bound: int
+) -> None:
+    t = join_of_two(method=method, closing=closing, corrections=corrections, bound_us=bound)
+    open_effects: list[Any] = []
+    for step, item in enumerate(inputs):
+        now = step * 20
+        if item == "answer":
+            if not open_effects:
+                continue
+            effect = open_effects.pop(0)
+            if isinstance(effect, do.ProcessBatch):
+                effects = t.done(effect, state=(effect.run, effect.batch))
+            elif isinstance(effect, do.RebuildState):
+                effects = t.tell(
+                    told.StateRebuilt(
+                        cause=CAUSE, task=2, incarnation=1, ticket=effect.ticket, state="rebuilt"
+                    )
+                )
+            else:
+                effects = t.tell(
+                    told.CheckpointLoaded(cause=CAUSE, task=2, incarnation=1, checkpoint=None)
+                )
+        else:
+            effects = t.tell(item, now=now)
+        kinds = do.ProcessBatch | do.RebuildState | do.LoadCheckpoint
+        open_effects += [e for e in effects if isinstance(e, kinds)]
+
+
+def test_a_violation_tells_its_story() -> None:
+    t = TaskUnderTest(3, wiring=chain(3))
+    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.machine.position = -3  # as no sequence of inputs would
+    with pytest.raises(ProtocolViolation) as caught:
+        t.batch(0, 2)
+    text = str(caught.value)
+    assert "the checkpoint is ahead of the state" in text
+    assert "story of task O3.0, incarnation 1" in text
+    assert "BatchArrived(cause=test" in text
