@@ -1,0 +1,184 @@
+"""003 Fig. 18 (a, b): how long making a plan takes.
+
+The paper: on Q1 (20 MC-trees) DP takes up to two orders of magnitude longer than SA and greedy;
+with 10 to 50 operators of 10 to 20 tasks and a resource consumption of 0.8 both SA and greedy
+finish within half a second, greedy sooner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import thread_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.ppa import _random
+from harness.experiment import (
+    Claim,
+    ClaimKind,
+    Context,
+    Experiment,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+)
+from harness.figures.style import PLANNERS, stamp
+from harness.planning.registry import planner
+from harness.results import Results
+from harness.seeds import generator
+from harness.topology import named
+from harness.topology.generate import Specification, random_topology
+from harness.topology.model import Topology
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RATIO = 0.8
+REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 100}
+OPERATORS = (10, 20, 30, 40, 50)
+RATIOS = (0.2, 0.4, 0.6, 0.8)
+POINTS: Sequence[Point] = [
+    *(
+        {"part": "a", "x": ratio, "planner": name}
+        for name in ("sa", "greedy", "dp")
+        for ratio in RATIOS
+    ),
+    *(
+        {"part": "b", "x": count, "planner": name}
+        for name in ("sa", "greedy")
+        for count in OPERATORS
+    ),
+]
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """Time ``plan`` from the topology to the plan, on a fresh topology each time."""
+    name, x = str(point["planner"]), float(str(point["x"]))
+    count = REPEATS[context.profile]
+    times, tasks = [], []
+    for number in range(count):
+        context.progress("planning", fraction=number / count)
+        topology, ratio = _case(str(point["part"]), x, context, number)
+        budget = _random.budget(topology, ratio)
+        started = thread_time()
+        planner(name).plan(topology, budget)
+        times.append(1000 * (thread_time() - started))
+        tasks.append(topology.task_count)
+    frame = pd.DataFrame({"milliseconds": times, "tasks": tasks})
+    return Outcome(values={"median_ms": float(np.median(times))}, series={"times": frame})
+
+
+def _case(part: str, x: float, context: Context, number: int) -> tuple[Topology, float]:
+    if part == "a":
+        return named.q1(), x
+    spec = Specification(operators=(int(x), int(x)), parallelism=(10, 20))
+    seed = context.seed("topology", int(x), number)
+    return random_topology(spec, generator(seed, "topology")), RATIO
+
+
+def table(results: Results) -> pd.DataFrame:
+    """Median, least and greatest time per part, planner and ``x``."""
+    frame = results.series("times", ("part", "x", "planner"))
+    grouped = frame.groupby(["part", "planner", "x"], sort=False)
+    times = grouped["milliseconds"].agg(["median", "min", "max", "count"])
+    return times.assign(tasks=grouped["tasks"].mean()).reset_index()
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """(a) Q1 over the resource consumption, (b) random topologies over the operators."""
+    left, right = figure.subplots(1, 2)
+    _draw_part(left, table[table["part"] == "a"], "resource consumption (1)")
+    left.set_title("(a) Q1, 20 MC-trees", loc="left")
+    _draw_part(right, table[table["part"] == "b"], "operators (1)")
+    right.axhline(500, color="#767676", linewidth=0.9, linestyle=":")
+    right.annotate(
+        "half a second", (10, 500), xytext=(0, 3), textcoords="offset points", fontsize=7
+    )
+    right.set_title(f"(b) 10 to 20 tasks per operator, consumption {RATIO}", loc="left")
+    left.set_ylabel("processor time to plan (ms, logarithmic)")
+    stamp(figure, "median with least and greatest; processor time on this machine")
+
+
+def _draw_part(axes: Axes, part: pd.DataFrame, label: str) -> None:
+    for name in part["planner"].unique():
+        own = part[part["planner"] == name].sort_values("x")
+        spread = np.array([own["median"] - own["min"], own["max"] - own["median"]])
+        axes.errorbar(own["x"], own["median"], yerr=spread, capsize=2, **PLANNERS[name].kwargs())
+    axes.set_yscale("log")
+    axes.set_xlabel(label)
+    axes.legend(loc="best")
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """DP against SA and greedy on Q1; half a second; greedy faster; no growth beyond the bound."""
+    small = table[table["part"] == "a"].pivot_table(index="x", columns="planner", values="median")
+    large = table[table["part"] == "b"].pivot_table(index="x", columns="planner", values="median")
+    slower = (small["dp"] / small[["sa", "greedy"]].max(axis=1)).max()
+    return [
+        Claim(
+            text="DP takes up to two orders of magnitude longer than SA and greedy on Q1",
+            kind=ClaimKind.PAPER,
+            held=bool(slower >= 30),
+            measured={
+                "largest_factor": slower,
+                "needed": 30,
+                "dp_ms": small["dp"].to_dict(),
+                "sa_ms": small["sa"].to_dict(),
+                "greedy_ms": small["greedy"].to_dict(),
+            },
+        ),
+        Claim(
+            text="SA and greedy both finish within half a second with up to 50 operators",
+            kind=ClaimKind.PAPER,
+            held=bool((large < 500).to_numpy().all()),
+            measured={"sa_ms": large["sa"].to_dict(), "greedy_ms": large["greedy"].to_dict()},
+        ),
+        Claim(
+            text="Greedy has a shorter runtime than SA",
+            kind=ClaimKind.PAPER,
+            held=bool((large["greedy"] < large["sa"]).all()),
+            measured={"smallest_factor": (large["sa"] / large["greedy"]).min()},
+        ),
+        _growth(table),
+    ]
+
+
+def _growth(table: pd.DataFrame) -> Claim:
+    """O(R N M^2 E) with budget R and unit pairs E each growing with N: at most cubic in N."""
+    own = table[(table["part"] == "b") & (table["planner"] == "sa")].sort_values("x")
+    slope = float(np.polyfit(np.log(own["x"]), np.log(own["median"]), 1)[0])
+    return Claim(
+        text="SA's time grows no faster than O(R N M^2 E): with R and E growing with N, cubic in N",
+        kind=ClaimKind.PAPER,
+        held=slope <= 3,
+        measured={"exponent": slope, "bound": 3},
+    )
+
+
+EXPERIMENT = Experiment(
+    id="ppa/plan-runtime",
+    paper=_random.JOURNAL,
+    figure="Figure 18",
+    title="How long making a plan takes",
+    statement=(
+        "DP is up to two orders of magnitude slower than SA and greedy on Q1; on large topologies "
+        "SA and greedy finish within half a second, greedy sooner."
+    ),
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(POINTS),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 1.0, Profile.PAPER: 25.0},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "Processor time of the planning thread, so that other load on the machine counts little; "
+        "preparing the topology's rates is included. The paper plots means of 100 runs.",
+    ),
+    figure_size_in=(9.0, 3.8),
+)
