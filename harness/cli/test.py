@@ -159,4 +159,5 @@ def _pytest(arguments: Sequence[str], environment: dict[str, str]) -> int:
             return pytest.wait()
         except KeyboardInterrupt:
             # The terminal has told pytest too; its fixtures stop their servers now.
-            return pytest.wait()
+            pytest.wait()
+            raise

@@ -69,6 +69,34 @@ def test_whole_suite_goes_on_after_a_failing_part(calls: list[list[str]]) -> Non
     assert done.stdout.strip() == "0 passed, 0 failed, 0 skipped"
 
 
+def test_interrupt_ends_the_run_and_not_only_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[list[str]] = []
+
+    class Interrupted:
+        """A pytest that is interrupted once and then ends."""
+
+        def __init__(self, command: list[str], env: dict[str, str]) -> None:
+            begun.append(command)
+            self.waits = 0
+
+        def __enter__(self) -> Interrupted:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            assert self.waits == 2, "pytest was left to stop its servers"
+
+        def wait(self) -> int:
+            self.waits += 1
+            if self.waits == 1:
+                raise KeyboardInterrupt
+            return 2
+
+    monkeypatch.setattr(testing, "_fetch_first", dict)
+    monkeypatch.setattr("subprocess.Popen", Interrupted)
+    assert CliRunner().invoke(cli, ["test"]).exit_code != 0
+    assert len(begun) == 1
+
+
 @pytest.mark.usefixtures("calls")
 def test_failing_check_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing, "_passes", lambda name, program: name != "lint")
