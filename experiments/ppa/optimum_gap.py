@@ -45,7 +45,7 @@ PROVEN = 1e-6
 def run(point: Point, context: Context) -> Outcome:
     """The bound, the best plan found, SA and greedy on every topology."""
     joins, ratio = float(str(point["join_fraction"])), float(str(point["ratio"]))
-    spec = Specification(operators=(4, 7), parallelism=(4, 10), zipf=0.1, join_fraction=joins)
+    spec = Specification(operators=(3, 6), parallelism=(3, 8), zipf=0.1, join_fraction=joins)
     count = COUNT[context.profile]
     rows = []
     for number, topology in enumerate(_random.topologies(spec, context, count)):
@@ -154,7 +154,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=claims,
     notes=(
-        "4 to 7 operators of 4 to 10 tasks, Zipf s = 0.1: small enough that most are solved in "
+        "3 to 6 operators of 3 to 8 tasks, Zipf s = 0.1: small enough that most are solved in "
         "2 s (60 s in the paper profile). How many are depends on the machine.",
         "With joins the bound is of a relaxation, so the gap includes the relaxation's own.",
     ),

@@ -1,0 +1,94 @@
+"""Resilient physical plan generation (paper 002, sections III-C and IV): which tasks of an edge
+application get an active replica, and how many ackers it needs.
+
+A task's risk is its recovery time without a replica (equation 1) times the probability that it
+fails. Algorithm 1 takes tasks by falling risk while they fit what is left of the budget after
+the checkpoint store and the ackers are paid; one that does not fit is passed over, not the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from harness.errors import UsageError
+from harness.planning.edge import (
+    EdgeNetwork,
+    EdgeTask,
+    Placement,
+    RecoveryModel,
+    failure_probability,
+    recovery_time_s,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultToleranceCosts:
+    """What the fixed parts of fault tolerance take of the budget."""
+
+    store: float = 0.1
+    acker: float = 0.1
+    tuples_per_s_per_acker: float = 10_000.0
+    """o_acker: the tuples that one acker can track."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResilientPlan:
+    """What RPPG decides."""
+
+    replicated: tuple[str, ...]
+    """Task names, riskiest first."""
+    ackers: int
+    risks: dict[str, float]
+    """Seconds of recovery to expect per task in the time slot, a_i(t, X)."""
+    spent: float
+    """By replicas, store and ackers together."""
+
+
+def acker_count(tasks: Sequence[EdgeTask], costs: FaultToleranceCosts) -> int:
+    """|V_acker| = sum of the input rates / o_acker, rounded up."""
+    return ceil(sum(task.input_rate for task in tasks) / costs.tuples_per_s_per_acker)
+
+
+def rppg(
+    tasks: Sequence[EdgeTask],
+    *,
+    budget: float,
+    placement: Placement,
+    network: EdgeNetwork,
+    store: str,
+    monitor: str,
+    model: RecoveryModel | None = None,
+    costs: FaultToleranceCosts | None = None,
+) -> ResilientPlan:
+    """Algorithm 1, lines 1-6; ``placement`` is the preliminary one, X_0.
+
+    ``budget`` is C, for all of fault tolerance; `UsageError` if the store and the ackers alone
+    exceed it.
+    """
+    model, costs = model or RecoveryModel(), costs or FaultToleranceCosts()
+    ackers = acker_count(tasks, costs)
+    fixed = costs.store + ackers * costs.acker
+    left = budget - fixed
+    if left < 0:
+        raise UsageError(
+            f"a budget of {budget:g} does not pay for the checkpoint store and {ackers} ackers, "
+            f"which take {fixed:g}",
+            remedy=f"give a budget of {fixed:g} or more",
+        )
+    risks = {
+        task.name: failure_probability(task, network.node(placement[task.name]))
+        * recovery_time_s(
+            task, placement=placement, network=network, store=store, monitor=monitor, model=model
+        )
+        for task in tasks
+    }
+    replicated = []
+    for task in sorted(tasks, key=lambda each: -risks[each.name]):
+        if task.demand <= left:
+            replicated.append(task.name)
+            left -= task.demand
+    return ResilientPlan(
+        replicated=tuple(replicated), ackers=ackers, risks=risks, spent=budget - left
+    )

@@ -1,0 +1,168 @@
+"""Where tasks and what protects them run: DRA, Storm's default, and RAS (paper 002, section IV).
+
+DRA places everything as Storm's resource-aware scheduler does: task by task in topological
+order, on a node with room that is near what the task reads, replicas and ackers like any other
+task. RAS keeps that placement of the primaries and puts the checkpoint store where the stateful
+tasks reach it soonest (equation 2), the ackers where tuples reach them soonest (equation 3), and
+each replica on the nearest other node with room (Algorithm 1, lines 7-15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.errors import UsageError
+from harness.planning.edge import EdgeNetwork, EdgeTask, Placement
+
+STORE = "checkpoint-store"
+
+
+def replica_of(task: str) -> str:
+    """The name under which a replica is placed."""
+    return f"{task}'"
+
+
+def acker(number: int) -> str:
+    """The name under which an acker is placed."""
+    return f"acker-{number}"
+
+
+class Room:
+    """What capacity is left on each node."""
+
+    def __init__(self, network: EdgeNetwork) -> None:
+        self._network = network
+        self._left = {node.name: node.capacity for node in network.nodes}
+
+    def fits(self, node: str, demand: float) -> bool:
+        """Whether ``demand`` fits on ``node``, rounding aside."""
+        return demand <= self._left[node] + 1e-9
+
+    def take(self, node: str, demand: float) -> None:
+        """Use ``demand`` of ``node``."""
+        assert self.fits(node, demand), f"{node} is full"
+        self._left[node] -= demand
+
+    def nodes(self, demand: float, *, without: Iterable[str] = ()) -> list[str]:
+        """The nodes with room for ``demand``, in the network's order."""
+        barred = set(without)
+        return [
+            node.name
+            for node in self._network.nodes
+            if node.name not in barred and self.fits(node.name, demand)
+        ]
+
+
+def dra(
+    tasks: Sequence[EdgeTask],
+    network: EdgeNetwork,
+    *,
+    replicated: Sequence[str] = (),
+    ackers: int = 0,
+    acker_demand: float = 0.1,
+    store_demand: float = 0.1,
+) -> dict[str, str]:
+    """Storm's default: tasks in topological order, each on the node with room that is nearest
+    to what it reads, ties in the network's order.
+
+    Replicas, which Storm does not know, then the store and the ackers go to the first node with
+    room; a replica at least not to its primary's node. Storm also weighs memory and keeps racks
+    together; of that only the distance is modelled. Raises `UsageError` if something fits nowhere.
+    """
+    room = Room(network)
+    placement: dict[str, str] = {}
+    for task in tasks:
+        _place_primary(task, network, room, placement)
+    by_name = {task.name: task for task in tasks}
+    for name in replicated:
+        options = room.nodes(by_name[name].demand, without=[placement[name]])
+        _put(replica_of(name), by_name[name].demand, options, room, placement)
+    _put(STORE, store_demand, room.nodes(store_demand), room, placement)
+    for number in range(ackers):
+        _put(acker(number), acker_demand, room.nodes(acker_demand), room, placement)
+    return placement
+
+
+def ras(
+    tasks: Sequence[EdgeTask],
+    network: EdgeNetwork,
+    *,
+    replicated: Sequence[str] = (),
+    ackers: int = 0,
+    acker_demand: float = 0.1,
+    store_demand: float = 0.1,
+) -> dict[str, str]:
+    """The resilience-aware scheduler: as `dra` for the primaries, then store, ackers and
+    replicas near what they protect.
+
+    A replica never shares its primary's node and no node exceeds its capacity; `UsageError` if
+    something fits nowhere. Ackers are placed one after the other, each at the best node with
+    room: equation 3 has no term between ackers, so that is its optimum.
+    """
+    room = Room(network)
+    placement: dict[str, str] = {}
+    for task in tasks:
+        _place_primary(task, network, room, placement)
+    stateful = [task for task in tasks if task.stateful]
+
+    def store_distance(node: str) -> float:
+        return sum(network.latency_s(placement[task.name], node) for task in stateful)
+
+    def acker_distance(node: str) -> float:
+        return sum(
+            task.input_rate * network.latency_s(placement[task.name], node) for task in tasks
+        )
+
+    _put(STORE, store_demand, sorted(room.nodes(store_demand), key=store_distance), room, placement)
+    for number in range(ackers):
+        options = sorted(room.nodes(acker_demand), key=acker_distance)
+        _put(acker(number), acker_demand, options, room, placement)
+    by_name = {task.name: task for task in tasks}
+    for name in replicated:
+        _place_replica(by_name[name], network, room, placement)
+    return placement
+
+
+def _place_primary(
+    task: EdgeTask, network: EdgeNetwork, room: Room, placement: dict[str, str]
+) -> None:
+    read = [placement[name] for name in task.upstream if name in placement]
+
+    def distance(node: str) -> float:
+        return sum(network.latency_s(node, other) for other in read)
+
+    options = [task.pinned] if task.pinned else sorted(room.nodes(task.demand), key=distance)
+    _put(task.name, task.demand, options, room, placement)
+
+
+def _place_replica(
+    task: EdgeTask, network: EdgeNetwork, room: Room, placement: dict[str, str]
+) -> None:
+    primary = placement[task.name]
+    near = sorted(
+        room.nodes(task.demand, without=[primary]),
+        key=lambda node: network.latency_s(primary, node),
+    )
+    _put(replica_of(task.name), task.demand, near, room, placement)
+
+
+def _put(
+    what: str, demand: float, options: Sequence[str], room: Room, placement: dict[str, str]
+) -> None:
+    if not options or not room.fits(options[0], demand):
+        raise UsageError(
+            f"{what} takes {demand:g}, and no node that may host it has that much left",
+            remedy="add nodes or capacity, or replicate less",
+        )
+    room.take(options[0], demand)
+    placement[what] = options[0]
+
+
+def mean_distance_s(network: EdgeNetwork, placement: Placement, replicated: Sequence[str]) -> float:
+    """Mean latency between a primary and its replica: what a takeover adds to the way."""
+    if not replicated:
+        return 0.0
+    distances = [
+        network.latency_s(placement[name], placement[replica_of(name)]) for name in replicated
+    ]
+    return sum(distances) / len(distances)

@@ -1,0 +1,215 @@
+"""RPPG and the schedulers: budgets, risk, and where nothing may stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.planning.edge import (
+    EdgeNetwork,
+    EdgeNode,
+    EdgeTask,
+    Link,
+    RecoveryModel,
+    Tier,
+    failure_probability,
+    paper_network,
+    recovery_time_s,
+)
+from harness.planning.rppg import FaultToleranceCosts, acker_count, rppg
+from harness.planning.schedulers import STORE, acker, dra, mean_distance_s, ras, replica_of
+from tests.planning.contract import SMALL
+
+NETWORK = paper_network()
+
+
+def application(gateways: int = 14) -> list[EdgeTask]:
+    """The paper's accident detection: a filter per gateway, two aggregators, a sink."""
+    filters = [
+        EdgeTask(
+            name=f"filter{number}", demand=0.4, input_rate=100, pinned=f"gateway{number}",
+            failure_probability=0.01,
+        )
+        for number in range(gateways)
+    ]  # fmt: skip
+    aggregators = [
+        EdgeTask(
+            name=f"aggregate{number}", demand=1.0, input_rate=700, stateful=True, state_bytes=5e6,
+            seconds_per_tuple=0.001, upstream=tuple(task.name for task in filters[number::2]),
+            failure_probability=0.02,
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    sink = EdgeTask(name="sink", demand=0.5, upstream=("aggregate0", "aggregate1"), input_rate=10)
+    return [*filters, *aggregators, sink]
+
+
+def test_the_papers_testbed() -> None:
+    assert Counter(node.tier for node in NETWORK.nodes) == {
+        Tier.GATEWAY: 14,
+        Tier.MICRO_DATACENTER: 5,
+        Tier.CLOUD: 1,
+    }
+    assert NETWORK.latency_s("gateway0", "mdc0") == pytest.approx(0.02)
+    assert NETWORK.latency_s("gateway0", "gateway1") == pytest.approx(0.02 + 0.05 + 0.05 + 0.02)
+    assert NETWORK.latency_s("gateway0", "gateway5") == pytest.approx(0.04)
+
+
+def test_equation_1_by_hand() -> None:
+    task = application()[14]
+    seconds = recovery_time_s(
+        task,
+        placement={task.name: "mdc0"},
+        network=NETWORK,
+        store="cloud",
+        monitor="cloud",
+        model=RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6),
+    )
+    assert seconds == pytest.approx(5 + 0.05 + 2 + 5 + 0.05 + 0.001 * 5 * 700)
+
+
+def test_either_failure_is_a_failure() -> None:
+    task = EdgeTask(name="t", demand=1, failure_probability=0.1)
+    node = EdgeNode(name="n", tier=Tier.CLOUD, capacity=1, failure_probability=0.2)
+    assert failure_probability(task, node) == pytest.approx(0.28)
+
+
+def test_the_riskiest_tasks_are_replicated_and_a_dear_one_is_passed_over() -> None:
+    tasks = application()
+    placement = dra(tasks, NETWORK)
+    plan = rppg(
+        tasks, budget=1.1, placement=placement, network=NETWORK, store="cloud", monitor="cloud"
+    )
+    riskiest = max(plan.risks, key=lambda name: plan.risks[name])
+    assert riskiest.startswith("aggregate")
+    assert plan.replicated == ("filter0", "filter1")  # 0.9 is left: no aggregator fits
+    assert plan.spent <= 1.1
+
+
+def test_a_budget_below_the_fixed_parts_is_refused() -> None:
+    tasks = application()
+    with pytest.raises(UsageError, match="does not pay"):
+        rppg(
+            tasks, budget=0.1, placement=dra(tasks, NETWORK), network=NETWORK, store="cloud",
+            monitor="cloud",
+        )  # fmt: skip
+
+
+def test_ackers_are_rounded_up() -> None:
+    assert acker_count(application(), FaultToleranceCosts(tuples_per_s_per_acker=1000)) == 3
+
+
+def test_ras_keeps_replicas_nearer_than_dra() -> None:
+    tasks = application()
+    replicated = [task.name for task in tasks[:5]]
+    near, far = (
+        scheduler(tasks, NETWORK, replicated=replicated, ackers=1) for scheduler in (ras, dra)
+    )
+    assert mean_distance_s(NETWORK, near, replicated) == pytest.approx(0.02)
+    assert mean_distance_s(NETWORK, far, replicated) > 0.05
+    assert {task.name: near[task.name] for task in tasks} == {
+        task.name: far[task.name] for task in tasks
+    }
+
+
+def test_ras_puts_the_store_where_the_stateful_tasks_are() -> None:
+    tasks = application()
+    placement = ras(tasks, NETWORK, ackers=2)
+    options = [
+        sum(NETWORK.latency_s(placement[f"aggregate{n}"], node.name) for n in range(2))
+        for node in NETWORK.nodes
+    ]
+    here = sum(NETWORK.latency_s(placement[f"aggregate{n}"], placement[STORE]) for n in range(2))
+    assert here == pytest.approx(min(options))
+    assert acker(0) in placement
+    assert acker(1) in placement
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> EdgeNetwork:
+    count = draw(st.integers(2, 6))
+    nodes = tuple(
+        EdgeNode(
+            name=f"n{number}",
+            tier=draw(st.sampled_from(Tier)),
+            capacity=draw(st.integers(1, 6)),
+            failure_probability=draw(st.floats(0, 1)),
+        )
+        for number in range(count)
+    )
+    links = tuple(
+        Link(
+            ends=(f"n{draw(st.integers(0, number - 1))}", f"n{number}"),
+            latency_s=draw(st.integers(0, 5)) / 100,
+        )
+        for number in range(1, count)
+    )
+    return EdgeNetwork(nodes=nodes, links=links)
+
+
+@st.composite
+def applications(draw: st.DrawFn) -> list[EdgeTask]:
+    return [
+        EdgeTask(
+            name=f"t{number}",
+            demand=draw(st.integers(1, 4)) / 2,
+            input_rate=draw(st.integers(0, 100)),
+            upstream=(f"t{number - 1}",) if number else (),
+            stateful=draw(st.booleans()),
+            state_bytes=draw(st.integers(0, 10**7)),
+            seconds_per_tuple=draw(st.integers(0, 9)) / 1000,
+            failure_probability=draw(st.floats(0, 1)),
+        )
+        for number in range(draw(st.integers(1, 5)))
+    ]
+
+
+@given(st.data())
+@SMALL
+def test_no_replica_on_its_primarys_node_and_no_node_over_its_capacity(data: st.DataObject) -> None:
+    network, tasks = data.draw(networks()), data.draw(applications())
+    replicated = data.draw(st.lists(st.sampled_from([t.name for t in tasks]), unique=True))
+    for scheduler in (ras, dra):
+        try:
+            placement = scheduler(tasks, network, replicated=replicated, ackers=1)
+        except UsageError:  # something fits nowhere: no placement to check
+            continue
+        demand = {task.name: task.demand for task in tasks}
+        demand |= {replica_of(name): demand[name] for name in replicated}
+        demand |= {STORE: 0.1, acker(0): 0.1}
+        assert set(placement) == set(demand)
+        for name in replicated:
+            assert placement[name] != placement[replica_of(name)]
+        for node in network.nodes:
+            used = sum(demand[what] for what, where in placement.items() if where == node.name)
+            assert used <= node.capacity + 1e-6
+
+
+@given(st.data())
+@SMALL
+def test_rppg_never_exceeds_the_budget(data: st.DataObject) -> None:
+    network, tasks = data.draw(networks()), data.draw(applications())
+    placement = {task.name: network.nodes[0].name for task in tasks}
+    budget = data.draw(st.floats(0.3, 10))
+    plan = rppg(
+        tasks, budget=budget, placement=placement, network=network, store="n0", monitor="n1"
+    )
+    demand = {task.name: task.demand for task in tasks}
+    fixed = 0.1 + 0.1 * plan.ackers
+    assert sum(demand[name] for name in plan.replicated) + fixed <= budget + 1e-9
+    risks = [plan.risks[name] for name in plan.replicated]
+    assert risks == sorted(risks, reverse=True)
+    left = budget - fixed - sum(demand[name] for name in plan.replicated)
+    assert all(demand[name] > left - 1e-9 for name in demand if name not in plan.replicated)
+
+
+def test_a_network_in_two_pieces_is_refused() -> None:
+    nodes = tuple(EdgeNode(name=name, tier=Tier.CLOUD, capacity=1) for name in "ab")
+    with pytest.raises(UsageError, match="no links lead from node 'a' to 'b'"):
+        EdgeNetwork(nodes=nodes, links=())
+    with pytest.raises(UsageError, match="'c', which is no node"):
+        EdgeNetwork(nodes=nodes, links=(Link(ends=("a", "c"), latency_s=0.1),))
