@@ -135,11 +135,15 @@ class Application:
             return DriverUsage(cpu_s=0.0, resident_bytes=0)
         return DriverUsage(cpu_s=sum(t.user + t.system for t in times), resident_bytes=resident)
 
-    def stop(self, *, within_s: float = 20) -> None:
-        """Let the driver end by itself, then make it. May be called twice."""
+    def hang_up(self) -> None:
+        """Tell the driver that nothing more comes, so that it ends by itself."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
+
+    def stop(self, *, within_s: float = 20) -> None:
+        """Let the driver end by itself, then make it. May be called twice."""
+        self.hang_up()
         try:
             self._process.wait(timeout=within_s)
         except subprocess.TimeoutExpired:

@@ -1,0 +1,73 @@
+"""What the nodes and the drivers use, sampled while a pass runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pandas as pd
+
+from harness.cluster.base import Cluster
+
+INTERVAL_S = 1.0
+
+DriversUsed = Callable[[], tuple[float, int]]
+"""CPU seconds and resident bytes of all drivers."""
+
+
+class Meter:
+    """Samples on a thread of its own; a context manager."""
+
+    def __init__(self, cluster: Cluster, drivers: DriversUsed) -> None:
+        self._cluster, self._drivers = cluster, drivers
+        self._rows: list[dict[str, object]] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
+
+    def __enter__(self) -> Meter:
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._sample()
+
+    def frame(self) -> pd.DataFrame:
+        """``at_unix_s``, ``who`` (a node, or "drivers"), ``cpu_s`` (cumulative),
+        ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where not counted), ``method``.
+        """
+        return pd.DataFrame(self._rows)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(INTERVAL_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        now = time.time()
+        for node, used in self._cluster.usage().items():
+            self._rows.append(
+                {
+                    "at_unix_s": now,
+                    "who": node,
+                    "cpu_s": used.cpu_s,
+                    "resident_bytes": used.resident_bytes,
+                    "received_bytes": used.received_bytes,
+                    "sent_bytes": used.sent_bytes,
+                    "method": used.method,
+                }
+            )
+        cpu_s, resident_bytes = self._drivers()
+        self._rows.append(
+            {
+                "at_unix_s": now,
+                "who": "drivers",
+                "cpu_s": cpu_s,
+                "resident_bytes": resident_bytes,
+                "received_bytes": None,
+                "sent_bytes": None,
+                "method": "the kernel's accounting of the drivers' process trees",
+            }
+        )

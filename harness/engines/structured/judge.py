@@ -1,0 +1,279 @@
+"""From what happened in a twin and in a pass with failures to the numbers of a run.
+
+Pure: frames in, an `Outcome` out. The ground truth is the batch query over the same topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.cluster.base import Action
+from harness.engines.structured.passes import PassRecord
+from harness.experiment import Outcome
+from harness.failures.injector import InjectedFailure
+from harness.failures.schedule import Schedule
+from harness.measure.versions import Versions, compare, versions
+from harness.measure.windows import (
+    due_times,
+    longest_silence_s,
+    normal_latency_s,
+    recovery_s,
+    summarize_windows,
+    timeline,
+)
+from workloads.base import Workload
+
+
+def judge(
+    twin: PassRecord,
+    failed: PassRecord,
+    truth: pd.DataFrame,
+    *,
+    workload: Workload,
+    schedule: Schedule,
+    settle_s: float,
+) -> Outcome:
+    """``truth`` has ``window_start_s`` and the workload's other columns; the first ``settle_s``
+    seconds of the load count for no latency."""
+    identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
+    calm = _Seen(twin, truth, workload, identity)
+    broken = _Seen(failed, truth, workload, identity)
+    problem = _invalid(twin, failed)
+    values = {
+        **_correctness(calm, broken, truth, identity, workload),
+        **_failures(failed, schedule),
+        **_timing(calm, broken, settle_s),
+        **_resources(twin, failed),
+        "records": failed.load.records,
+        "load_s": failed.until_s,
+        "load_lag_s": failed.load.lag["p99_s"],
+        "dropped_rows": _dropped(failed),
+        "restarts": _restarts(failed),
+        "drained": failed.drained,
+        "schedule": schedule.to_json(),
+    }
+    return Outcome(values=values, series=_series(calm, broken), invalid=problem)
+
+
+class _Seen:
+    """One pass as a reader of its results saw it."""
+
+    def __init__(
+        self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
+    ) -> None:
+        self.record = record
+        self._workload = workload
+        self.versions: Versions = versions(record.deliveries, identity, workload.values)
+        self.first = self.versions.first.assign(
+            latency_s=lambda f: f["arrival_s"] - self.due_s(f["window_start_s"])
+        )
+        self.windows = summarize_windows(self.first, truth, self.due_s)
+
+    def due_s(self, window_start_s: pd.Series[float]) -> pd.Series[float]:
+        due: pd.Series[float] = due_times(
+            window_start_s,
+            window_s=self._workload.window_s,
+            watermark_delay_s=self._workload.watermark_delay_s,
+            next_record_s=self._next_record_s,
+        )
+        return due
+
+    def _next_record_s(self, at_s: float) -> float:
+        """Event time stands still until the slowest source has moved on."""
+        return max(_next_of(stream.rate, at_s) for stream in self.record.plan.streams)
+
+    def measured(self, settle_s: float) -> pd.Series[float]:
+        """Latencies of the results that a record of the load closed after the settling time."""
+        due = self.first["arrival_s"] - self.first["latency_s"]
+        inside = np.isfinite(self.first["latency_s"]) & (due >= settle_s)
+        latency: pd.Series[float] = self.first.loc[inside, "latency_s"]
+        return latency
+
+
+def _next_of(rate: Any, at_s: float) -> float:
+    """Records at or before an instant are numbered below ``due``."""
+    number = max(rate.due(at_s) - 1, 0)
+    while number < rate.records:
+        intended = float(rate.intended_s(np.array([number]))[0])
+        if intended >= at_s:
+            return intended
+        number += 1
+    return float("inf")
+
+
+def _correctness(
+    calm: _Seen, broken: _Seen, truth: pd.DataFrame, identity: list[str], workload: Workload
+) -> dict[str, Any]:
+    values = list(workload.values)
+    against_truth = compare(broken.versions.first, truth, identity, values)
+    last = compare(broken.versions.last, truth, identity, values)
+    twin_truth = compare(calm.versions.first, truth, identity, values)
+    against_twin = compare(broken.versions.first, calm.versions.first, identity, values)
+    return {
+        "output_equals_truth": against_truth.equal and last.equal,
+        "output_equals_twin": against_twin.equal,
+        "twin_equals_truth": twin_truth.equal,
+        "difference_from_truth": against_truth.describe(),
+        "difference_from_twin": against_twin.describe(),
+        "results": against_truth.expected,
+        "accuracy_first": against_truth.accuracy,
+        "accuracy_last": last.accuracy,
+        "contradictions": len(broken.versions.contradictions) + len(calm.versions.contradictions),
+        "duplicates": broken.versions.duplicates,
+        "twin_duplicates": calm.versions.duplicates,
+    }
+
+
+def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
+    kills = [done for done in failed.injected if done.event.action is Action.KILL]
+    reached = [done for done in kills if done.processes]
+    return {
+        "kills_planned": len(schedule.kills),
+        "kills_done": len(reached),
+        "processes_killed": sum(done.processes for done in kills),
+        "nodes_killed": sorted({v.node for done in reached for v in done.victims if v.processes}),
+        "kill_lateness_s": max((done.lateness_s for done in kills), default=None),
+        "injection_errors": [done.error for done in failed.injected if done.error],
+        "killed_at_s": _first_kill_s(failed.injected, failed.start_unix_s),
+    }
+
+
+def _first_kill_s(injected: Sequence[InjectedFailure], start_unix_s: float) -> float | None:
+    """When the first kill that reached a process was done."""
+    return min(
+        (
+            done.at_unix_s - start_unix_s
+            for done in injected
+            if done.event.action is Action.KILL and done.processes
+        ),
+        default=None,
+    )
+
+
+def _timing(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
+    until_s = broken.record.until_s
+    killed_at_s = _first_kill_s(broken.record.injected, broken.record.start_unix_s)
+    values: dict[str, Any] = {
+        **_quantiles("latency", broken.measured(settle_s)),
+        **_quantiles("twin_latency", calm.measured(settle_s)),
+        "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,
+        "recovery_s": None,
+        "output_gap_s": None,
+        "silence_s": None,
+        "twin_silence_s": None,
+        "normal_latency_s": None,
+    }
+    try:
+        normal_s = normal_latency_s(calm.windows, from_s=settle_s, until_s=until_s)
+    except ValueError:
+        return values
+    values["normal_latency_s"] = normal_s
+    if killed_at_s is None:
+        return values
+    silence, twin_silence = (
+        longest_silence_s(seen.first["arrival_s"], from_s=killed_at_s, until_s=until_s)
+        for seen in (broken, calm)
+    )
+    return values | {
+        "recovery_s": recovery_s(
+            broken.windows, failed_at_s=killed_at_s, normal_s=normal_s, until_s=until_s
+        ),
+        "silence_s": silence,
+        "twin_silence_s": twin_silence,
+        "output_gap_s": max(0.0, silence - twin_silence),
+    }
+
+
+def _quantiles(name: str, latency_s: pd.Series[float]) -> dict[str, float | None]:
+    if not len(latency_s):
+        return dict.fromkeys([f"{name}_p50_s", f"{name}_p99_s", f"{name}_max_s"])
+    return {
+        f"{name}_p50_s": float(latency_s.quantile(0.5)),
+        f"{name}_p99_s": float(latency_s.quantile(0.99)),
+        f"{name}_max_s": float(latency_s.max()),
+    }
+
+
+def _resources(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
+    cpu_s, resident = _used(failed.usage)
+    twin_cpu_s, twin_resident = _used(twin.usage)
+    return {
+        "cpu_s": cpu_s,
+        "twin_cpu_s": twin_cpu_s,
+        "resident_bytes": resident,
+        "twin_resident_bytes": twin_resident,
+    }
+
+
+def _used(usage: pd.DataFrame) -> tuple[float | None, float | None]:
+    """CPU seconds during the pass, and the largest sum of resident bytes."""
+    if usage["cpu_s"].isna().any() or usage["resident_bytes"].isna().any():
+        return None, None
+    cpu = usage.groupby("who")["cpu_s"]
+    resident = usage.groupby("at_s")["resident_bytes"].sum()
+    return float((cpu.max() - cpu.min()).sum()), float(resident.max())
+
+
+def _dropped(record: PassRecord) -> int:
+    return int(record.batches["dropped_rows"].sum()) if len(record.batches) else 0
+
+
+def _restarts(record: PassRecord) -> int:
+    return int((record.incidents["event"] == "restarted").sum()) if len(record.incidents) else 0
+
+
+def _invalid(twin: PassRecord, failed: PassRecord) -> str | None:
+    """Why the numbers cannot be trusted."""
+    for record in (twin, failed):
+        if record.load.invalid is not None:
+            return f"{record.name}: {record.load.invalid}"
+        if _dropped(record):
+            return (
+                f"{record.name}: the watermark dropped {_dropped(record)} rows, so the query "
+                "answered another question than the batch"
+            )
+        expected = sum(stream.rate.records for stream in record.plan.streams)
+        if record.load.records != expected:
+            return f"{record.name}: {record.load.records} of {expected} records were sent"
+    return None
+
+
+def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
+    both = {"twin": calm, "failed": broken}
+    until_s = max(
+        [broken.record.until_s, *(seen.first["arrival_s"].max() for seen in both.values())]
+    )
+
+    def stacked(part: Any) -> pd.DataFrame:
+        frames = [part(seen).assign(**{"pass": name}) for name, seen in both.items()]
+        together: pd.DataFrame = pd.concat(
+            [frame for frame in frames if len(frame)], ignore_index=True
+        )
+        return together
+
+    return {
+        "results": stacked(lambda seen: seen.first),
+        "windows": stacked(lambda seen: seen.windows),
+        "timeline": stacked(lambda seen: timeline(seen.first, until_s=until_s)),
+        "batches": stacked(lambda seen: seen.record.batches),
+        "usage": stacked(lambda seen: seen.record.usage),
+        "incidents": broken.record.incidents,
+        "failures": pd.DataFrame(
+            [
+                {
+                    "planned_at_s": done.event.at_s,
+                    "at_s": done.at_unix_s - broken.record.start_unix_s,
+                    "action": done.event.action.value,
+                    "target": done.event.target,
+                    "processes": done.processes,
+                    "error": done.error,
+                }
+                for done in broken.record.injected
+            ],
+            columns=["planned_at_s", "at_s", "action", "target", "processes", "error"],
+        ),
+    }

@@ -1,0 +1,264 @@
+"""One pass: the same input once through the applications, with or without failures.
+
+Topics are new, so are the checkpoints; the applications are warm. Time 0 of a pass is the
+instant its load begins, a common multiple of the window's slide and the trigger interval, so
+that the same record falls into the same window, and a window into the same phase of the
+trigger, in every pass.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.cluster.base import Cluster
+from harness.engines.metering import Meter
+from harness.engines.structured import wire
+from harness.engines.structured.fleet import Fleet
+from harness.engines.topics import topics
+from harness.experiment import Context
+from harness.failures.injector import InjectedFailure, Injector
+from harness.failures.schedule import Schedule
+from harness.load.generator import LoadGenerator, LoadResult, send_markers
+from harness.load.plan import LoadPlan, Stream
+from harness.load.profile import RateProfile
+from harness.measure.collector import Collector, Message
+from workloads.base import Workload
+
+OUT_PARTITIONS = 2
+HEAD_START_S = 0.7
+"""Between the order to begin and the first record, at least."""
+DRAIN_S = 90.0
+"""After the load, how long the applications may take to close the last window."""
+LATE_LOAD_S = 60.0
+"""How much longer than planned a load may take before the pass is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassPlan:
+    """What one pass does."""
+
+    name: str
+    workload: Workload
+    rate: RateProfile
+    """Of all sources together."""
+    trigger_s: float
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRecord:
+    """What happened in one pass. Times in frames are seconds from ``start_unix_s``."""
+
+    name: str
+    start_unix_s: float
+    plan: LoadPlan
+    load: LoadResult
+    deliveries: pd.DataFrame
+    """A row per delivered result, by arrival: ``window_start_s``, the workload's other columns,
+    ``arrival_s``, ``copy``."""
+    injected: Sequence[InjectedFailure]
+    batches: pd.DataFrame
+    """The queries' own progress reports, ``at_s`` among their columns."""
+    incidents: pd.DataFrame
+    """``at_s``, ``copy``, ``event`` (failed, restarted, executors) and its detail."""
+    usage: pd.DataFrame
+    drained: bool
+    """Every application closed the last window before the deadline."""
+
+    @property
+    def until_s(self) -> float:
+        """When the load ended."""
+        return self.plan.duration_s
+
+
+def align(unix_s: float, *periods_s: float) -> float:
+    """The first common multiple of these periods (to the ms) that is not before ``unix_s``."""
+    common = Fraction(1, 1000)
+    for period in periods_s:
+        whole = Fraction(round(period * 1000), 1000)
+        common = Fraction(
+            math.lcm(common.numerator * whole.denominator, whole.numerator * common.denominator),
+            common.denominator * whole.denominator,
+        )
+    return float(math.ceil(Fraction(unix_s) / common) * common)
+
+
+def load_plan(workload: Workload, rate: RateProfile, topic_of: Mapping[str, str]) -> LoadPlan:
+    """The sources' streams; the rate is dealt out by their shares."""
+    total = sum(source.share for source in workload.sources)
+    return LoadPlan(
+        streams=[
+            Stream(
+                topic=topic_of[source.name],
+                partitions=source.partitions,
+                rate=RateProfile(
+                    tuple((seconds, r * source.share / total) for seconds, r in rate.segments)
+                ),
+                records=source.records,
+            )
+            for source in workload.sources
+        ]
+    )
+
+
+class Pass:
+    """Runs one pass. Use as a context manager: its topics live as long as it."""
+
+    def __init__(
+        self, plan: PassPlan, cluster: Cluster, fleet: Fleet, directory: Path, context: Context
+    ) -> None:
+        self.plan, self._cluster, self._fleet = plan, cluster, fleet
+        self._directory, self._context = directory, context
+        token = f"{plan.name}-{secrets.token_hex(4)}"
+        self.topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
+        self._out = f"{token}-out"
+        self._checkpoints = directory / f"checkpoints-{token}"
+        self._load = load_plan(plan.workload, plan.rate, self.topic_of)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Pass:
+        wanted = {self.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
+        wanted[self._out] = OUT_PARTITIONS
+        self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=[self._out]))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self) -> PassRecord:
+        """Begin the queries, send the load, break what the schedule says, drain, collect."""
+        kafka = self._cluster.kafka
+        client = kafka.confluent()
+        with (
+            LoadGenerator(
+                self._load,
+                kafka,
+                log=self._directory / "load.log",
+                environment=self._cluster.driver_environment(),
+            ) as generator,
+            Collector(client, self._out, OUT_PARTITIONS, copy_header=wire.COPY_HEADER) as collector,
+        ):
+            self._begin_queries()
+            generator.wait_ready()
+            start = align(
+                time.time() + HEAD_START_S, self.plan.workload.slide_s, self.plan.trigger_s
+            )
+            generator.start(start)
+            meter = Meter(self._cluster, self._drivers_used)
+            with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
+                self._watch(generator, collector, start)
+                drained = self._drain(start)
+                injector.wait(LATE_LOAD_S)
+            messages = collector.finish()
+            self._fleet.end()
+            return self._record(
+                start, generator.result(), messages, injector.done, meter.frame(), drained
+            )
+
+    def _begin_queries(self) -> None:
+        """Until every query has committed a first batch: one record without content each."""
+        self._mark(time.time())
+        self._fleet.begin(
+            self.topic_of,
+            self._out,
+            checkpoints=self._checkpoints,
+            trigger_s=self.plan.trigger_s,
+        )
+        self._fleet.wait_for_first_batch()
+
+    def _mark(self, at_unix_s: float) -> None:
+        for source in self.plan.workload.sources:
+            send_markers(
+                self._cluster.kafka,
+                self.topic_of[source.name],
+                source.partitions,
+                payload=source.marker,
+                at_unix_s=at_unix_s,
+            )
+
+    def _watch(self, generator: LoadGenerator, collector: Collector, start: float) -> None:
+        """Report how it goes until the load has been sent."""
+        deadline = start + self._load.duration_s + LATE_LOAD_S
+        seen, seen_at = 0, time.time()
+        while not generator.wait(0.5) and time.time() < deadline:
+            now, count = time.time(), collector.count
+            self._context.progress(
+                self.plan.name,
+                fraction=min(1.0, max(0.0, (now - start) / self._load.duration_s)),
+                throughput_per_s=(count - seen) / (now - seen_at),
+                latency_s=self._latency_s(collector.newest),
+            )
+            seen, seen_at = count, now
+            self._cluster.health()
+
+    def _latency_s(self, message: Message | None) -> float | None:
+        """Of the newest result, for whoever watches."""
+        workload = self.plan.workload
+        if message is None:
+            return None
+        result = wire.decode([message.value], workload.columns)
+        end_s = int(result[workload.window_start].iloc[0]) / 1000 + workload.window_s
+        return message.append_ms / 1000 - end_s - workload.watermark_delay_s
+
+    def _drain(self, start: float) -> bool:
+        """Close every window with a marker, and wait until the queries have."""
+        workload = self.plan.workload
+        last_end = start + self._load.duration_s + workload.window_s
+        self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
+        self._context.progress(f"{self.plan.name}: closing the last windows")
+        return self._fleet.wait_for_watermark(last_end, within_s=DRAIN_S)
+
+    def _drivers_used(self) -> tuple[float, int]:
+        used = self._fleet.usage()
+        return used.cpu_s, used.resident_bytes
+
+    def _record(
+        self,
+        start: float,
+        load: LoadResult,
+        messages: Sequence[Message],
+        injected: Sequence[InjectedFailure],
+        usage: pd.DataFrame,
+        drained: bool,
+    ) -> PassRecord:
+        return PassRecord(
+            name=self.plan.name,
+            start_unix_s=start,
+            plan=self._load,
+            load=load,
+            deliveries=self._deliveries(messages, start),
+            injected=injected,
+            batches=_since(self._fleet.events("progress"), start),
+            incidents=_since(self._fleet.events("failed", "restarted", "executors"), start),
+            usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
+            drained=drained,
+        )
+
+    def _deliveries(self, messages: Sequence[Message], start: float) -> pd.DataFrame:
+        frame = wire.decode([message.value for message in messages], self.plan.workload.columns)
+        frame["arrival_s"] = [message.append_ms / 1000 - start for message in messages]
+        frame["copy"] = [message.copy for message in messages]
+        return relative_windows(frame, self.plan.workload, start)
+
+
+def relative_windows(frame: pd.DataFrame, workload: Workload, start_unix_s: float) -> pd.DataFrame:
+    """Windows by their distance from the start of the load, so that passes can be compared."""
+    since_start = (frame[workload.window_start].astype("int64") - round(start_unix_s * 1000)) / 1000
+    return frame.drop(columns=workload.window_start).assign(window_start_s=since_start)
+
+
+def _since(events: Sequence[Mapping[str, Any]], start: float) -> pd.DataFrame:
+    frame = pd.DataFrame(list(events))
+    if not len(frame):
+        return pd.DataFrame({"at_s": pd.Series(dtype=float), "copy": pd.Series(dtype=int)})
+    return frame.assign(at_s=frame.pop("at_unix_s") - start).sort_values("at_s", ignore_index=True)

@@ -1,0 +1,108 @@
+"""One measured run of the stock engine: a twin, then the same input with failures.
+
+Both passes are part of one run, on the same warm applications within the same minutes, so that
+what they are compared by is the failure and not the hour. The ground truth is computed over the
+failed pass's own topics, so it is exact for its input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from harness.cluster.base import Cluster
+from harness.engines.structured.fleet import Fleet, running_fleet
+from harness.engines.structured.judge import judge
+from harness.engines.structured.passes import Pass, PassPlan, PassRecord, relative_windows
+from harness.experiment import Context, Outcome
+from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.load.profile import RateProfile
+from workloads.base import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockRun:
+    """What one run does."""
+
+    workload: Workload
+    scheme: str
+    """"checkpoint" or "active"."""
+    trigger_s: float
+    """Trigger interval, which is the checkpoint interval: each batch commits one."""
+    rate_per_s: float
+    load_s: float
+    warmup_s: float
+    """Load before the twin, on topics of its own, for the virtual machines to compile; measured
+    by nobody."""
+    settle_s: float
+    """The first seconds of each pass, which count for no latency."""
+    schedule: Schedule
+
+
+def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
+    """Warm up, run the twin, run with failures, compute the truth, and judge."""
+    run.schedule.check(
+        nodes=[node.name for node in cluster.nodes()],
+        racks={node.rack for node in cluster.nodes()},
+        actions=cluster.capabilities(),
+        duration_s=run.load_s,
+    )
+    context.progress(f"starting the applications ({run.scheme})")
+    # Checkpoints lie in the cluster's run directory, which only its owner may read.
+    directory = cluster.run_directory / f"stock-{context.directory.name}"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with running_fleet(cluster, run.scheme, run.workload, directory) as fleet:
+        passes = _Passes(run, cluster, fleet, directory, context)
+        if run.warmup_s > 0:
+            passes.once("warm-up", run.warmup_s, NO_FAILURES)
+        twin = passes.once("twin", run.load_s, NO_FAILURES)
+        failed, truth = passes.with_truth("failures", run.load_s, run.schedule)
+    context.progress("comparing")
+    return judge(
+        twin,
+        failed,
+        truth,
+        workload=run.workload,
+        schedule=run.schedule,
+        settle_s=run.settle_s,
+    )
+
+
+class _Passes:
+    """The passes of one run on one fleet."""
+
+    def __init__(
+        self, run: StockRun, cluster: Cluster, fleet: Fleet, directory: Path, context: Context
+    ) -> None:
+        self._run, self._cluster, self._fleet = run, cluster, fleet
+        self._directory, self._context = directory, context
+
+    def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
+        with self._pass(name, load_s, schedule) as one:
+            return one.run()
+
+    def with_truth(
+        self, name: str, load_s: float, schedule: Schedule
+    ) -> tuple[PassRecord, pd.DataFrame]:
+        """The pass, and what the batch query says of the same topics."""
+        with self._pass(name, load_s, schedule) as one:
+            record = one.run()
+            self._cluster.restore(self._context.progress)
+            self._context.progress("computing the ground truth")
+            path = self._directory / "truth.parquet"
+            self._fleet.truth(one.topic_of, path)
+            truth = pd.read_parquet(path)
+            return record, relative_windows(truth, self._run.workload, record.start_unix_s)
+
+    def _pass(self, name: str, load_s: float, schedule: Schedule) -> Pass:
+        self._context.progress(f"{name}: starting the queries")
+        plan = PassPlan(
+            name=name,
+            workload=self._run.workload,
+            rate=RateProfile.constant(self._run.rate_per_s, load_s),
+            trigger_s=self._run.trigger_s,
+            schedule=schedule,
+        )
+        return Pass(plan, self._cluster, self._fleet, self._directory, self._context)

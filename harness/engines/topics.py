@@ -1,0 +1,53 @@
+"""Topics of one pass: made before it, deleted after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from harness.cluster.base import KafkaEndpoint
+from harness.errors import EnvironmentFailure
+
+_WITHIN_S = 30.0
+
+
+@contextmanager
+def topics(
+    kafka: KafkaEndpoint, wanted: Mapping[str, int], *, appended: Sequence[str] = ()
+) -> Iterator[None]:
+    """Topics with these numbers of partitions, while the context lasts.
+
+    Records of those in ``appended`` carry the broker's append time, the others' their sender's.
+    """
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({**kafka.confluent(), "log_level": 2})
+    new = [
+        NewTopic(
+            name,
+            partitions,
+            1,
+            config={
+                "message.timestamp.type": "LogAppendTime" if name in appended else "CreateTime"
+            },
+        )
+        for name, partitions in wanted.items()
+    ]
+    _all(admin.create_topics(new, operation_timeout=_WITHIN_S), "created")
+    try:
+        yield
+    finally:
+        # A broker that died meanwhile has its own error on the way; topics die with the cluster.
+        admin.delete_topics(list(wanted), operation_timeout=_WITHIN_S)
+
+
+def _all(futures: Mapping[str, Any], done: str) -> None:
+    for topic, future in futures.items():
+        try:
+            future.result(timeout=_WITHIN_S)
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"topic {topic} was not {done}: {error}",
+                remedy="look at the broker's log in the run directory",
+            ) from error

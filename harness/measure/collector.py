@@ -1,0 +1,128 @@
+"""Reads an out topic from outside, as a user of the results would.
+
+A result's arrival is the broker's append time (topics with ``message.timestamp.type`` =
+``LogAppendTime``): it is taken nearest to the sink and does not depend on how busy this reader is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import EnvironmentFailure
+
+_MOST_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record of the out topic."""
+
+    append_ms: int
+    """The broker's append time, in ms since the epoch."""
+    partition: int
+    offset: int
+    value: bytes
+    copy: int
+    """Which application sent it."""
+
+
+class Collector:
+    """Collects on a thread of its own; a context manager."""
+
+    def __init__(
+        self, client: Mapping[str, Any], topic: str, partitions: int, *, copy_header: str
+    ) -> None:
+        """``client`` is a confluent-kafka configuration. Holds a password."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        self._topic, self._partitions, self._header = topic, partitions, copy_header
+        self._messages: list[Message] = []
+        self._stopping = threading.Event()
+        self._problem: str | None = None
+        self._consumer = Consumer(
+            {
+                **client,
+                "group.id": f"collector-{topic}",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 50,
+                "fetch.queue.backoff.ms": 5,
+                "log_level": 2,  # its end is the broker's too; that is no news
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+
+    def __enter__(self) -> Collector:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    @property
+    def count(self) -> int:
+        """How many messages have been read so far."""
+        return len(self._messages)
+
+    @property
+    def newest(self) -> Message | None:
+        return self._messages[-1] if self._messages else None
+
+    def finish(self, *, within_s: float = 30) -> Sequence[Message]:
+        """Everything the topic holds now, in the order of arrival."""
+        ends = [self._end(p) for p in range(self._partitions)]
+        deadline = time.monotonic() + within_s
+        while self._problem is None and not self._has(ends):
+            if time.monotonic() > deadline:
+                raise EnvironmentFailure(
+                    f"topic {self._topic} holds {sum(ends)} results, but only {self.count} could "
+                    f"be read within {within_s:.0f} s",
+                    remedy="look at the broker's log in the run directory",
+                )
+            time.sleep(0.02)
+        if self._problem is not None:
+            raise EnvironmentFailure(
+                f"topic {self._topic} cannot be read: {self._problem}",
+                remedy="look at the broker's log in the run directory",
+            )
+        return sorted(self._messages, key=lambda m: (m.append_ms, m.partition, m.offset))
+
+    def _end(self, partition: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        where = TopicPartition(self._topic, partition)
+        return int(self._consumer.get_watermark_offsets(where, timeout=20)[1])
+
+    def _has(self, ends: Sequence[int]) -> bool:
+        read = [0] * self._partitions
+        for message in list(self._messages):
+            read[message.partition] = max(read[message.partition], message.offset + 1)
+        return all(have >= end for have, end in zip(read, ends, strict=True))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            first = self._consumer.poll(0.05)
+            if first is None:
+                continue
+            for message in [first, *self._consumer.consume(_MOST_AT_ONCE, 0)]:
+                if message.error() is None:
+                    self._messages.append(self._read(message))
+                elif message.error().fatal():
+                    self._problem = str(message.error())
+                    return
+
+    def _read(self, message: Any) -> Message:
+        headers = dict(message.headers() or [])
+        return Message(
+            append_ms=message.timestamp()[1],
+            partition=message.partition(),
+            offset=message.offset(),
+            value=message.value(),
+            copy=int(headers[self._header]),
+        )
