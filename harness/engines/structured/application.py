@@ -116,7 +116,7 @@ class Application:
                     raise self._failure(f"nothing came within {within_s:.0f} s", what)
                 self._changed.wait(left)
 
-    def wait_until_ready(self, *, within_s: float = 90) -> None:
+    def wait_until_ready(self, *, within_s: float = 180) -> None:
         """Until the session is up and every executor has registered."""
         self.wait_for(
             f"its session and {self.spec.executors} executors",

@@ -1,0 +1,138 @@
+"""The figure of the two experiments that kill: output over time around the kill, and what it
+cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.stock._kills import PUBLISHED_RECOVERY_S, runs_of
+from harness.figures.style import GREY, ORANGE, SCHEMES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_PANELS = 4
+"""Columns of time lines; more points than that are summarized only."""
+
+
+def draw_kills(table: pd.DataFrame, figure: Figure, *, victim: str) -> None:
+    """Above: per point, throughput and latency over time. Below: recovery and gap of every run."""
+    runs = runs_of(table)
+    shown = runs.drop_duplicates(["scheme", "interval_s"])
+    if len(shown) > MOST_PANELS:
+        ends = shown.groupby("scheme")["interval_s"].transform
+        shown = shown[(shown["interval_s"] == ends("min")) | (shown["interval_s"] == ends("max"))]
+    parts: Any = figure.subfigures(2, 1, height_ratios=[2.3, 1])
+    over_time, summary = parts
+    axes = over_time.subplots(2, len(shown), sharex="col", sharey="row", squeeze=False)
+    for column, run in enumerate(rows(shown)):
+        mine = table[table["run"] == run["run"]]
+        _throughput(axes[0, column], mine, run, labelled=column == 0)
+        _latency(axes[1, column], mine, run, victim=victim, labelled=column == 0)
+    axes[0, 0].set_ylabel("results/s")
+    axes[1, 0].set_ylabel("latency (s)")
+    over_time.supxlabel("seconds since the load began", fontsize=9)
+    left, right = summary.subplots(1, 2)
+    _summary(left, runs, "recovery_s", "recovery (s)")
+    left.axhline(PUBLISHED_RECOVERY_S, color=GREY, linestyle="--", linewidth=1)
+    left.annotate(
+        "published, another machine and job", (0.01, PUBLISHED_RECOVERY_S), fontsize=7, color=GREY,
+        xycoords=("axes fraction", "data"), xytext=(0, -2), textcoords="offset points", va="top",
+    )  # fmt: skip
+    _summary(right, runs, "output_gap_s", "output gap beyond the twin's (s)")
+
+
+def _throughput(axes: Axes, mine: pd.DataFrame, run: Any, *, labelled: bool) -> None:
+    """Results per trigger interval: finer bins would show the trigger, not the failure."""
+    look = SCHEMES[run["scheme"]]
+    width = max(run["interval_s"], 0.5)
+    for name, color, label in (("twin", GREY, "no failure"), ("failed", look.color, "with kill")):
+        timeline = mine[mine["pass"] == name]
+        bins = np.floor(timeline["at_s"] / width + 1e-9) * width
+        rate = timeline.groupby(bins)["throughput_per_s"].mean()
+        axes.step(rate.index, rate.to_numpy(), where="post", color=color, label=label,
+                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
+    _mark(axes, run)
+    axes.set_ylim(bottom=0)
+    axes.set_title(f"{look.label}, {run['interval_s']:g} s")
+    if labelled:
+        axes.legend(loc="upper left", fontsize=7)
+
+
+def _latency(axes: Axes, mine: pd.DataFrame, run: Any, *, victim: str, labelled: bool) -> None:
+    look = SCHEMES[run["scheme"]]
+    twin = mine[(mine["pass"] == "twin") & mine["latency_p50_s"].notna()]
+    failed = mine[(mine["pass"] == "failed") & mine["latency_p50_s"].notna()]
+    finite = failed[np.isfinite(failed["latency_p99_s"])]
+    calm = twin[np.isfinite(twin["latency_p99_s"])]
+    axes.plot(calm["at_s"], calm["latency_p99_s"], color=GREY, linewidth=1, label="no failure, p99")
+    axes.plot(finite["at_s"], finite["latency_p99_s"], color=look.color, label="p99")
+    axes.plot(finite["at_s"], finite["latency_p50_s"], color=look.color, linewidth=1,
+              linestyle=":", label="p50")  # fmt: skip
+    _mark(axes, run, victim=victim)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, run["load_s"])
+    if labelled:
+        axes.legend(loc="upper left", fontsize=7)
+
+
+def _mark(axes: Axes, run: Any, *, victim: str | None = None) -> None:
+    """The failure as a band from the kill to the restart, and where the output had caught up."""
+    if pd.isna(run["killed_at_s"]):
+        return
+    until = run["load_s"] if pd.isna(run["restarted_at_s"]) else run["restarted_at_s"]
+    axes.axvspan(run["killed_at_s"], until, color=ORANGE, alpha=0.18, linewidth=0)
+    axes.axvline(run["killed_at_s"], color=ORANGE, linewidth=1.2)
+    above = axes.get_xaxis_transform()
+    if victim is not None:
+        axes.annotate(f"{victim} down", ((run["killed_at_s"] + until) / 2, 0.98), xycoords=above,
+                      ha="center", va="top", fontsize=7, color="#8a5a00")  # fmt: skip
+    if run["recovery_s"]:
+        caught_up = run["killed_at_s"] + run["recovery_s"]
+        axes.axvline(caught_up, color="black", linewidth=1, linestyle="--")
+        if victim is not None:
+            text = f"caught up\n+{run['recovery_s']:.1f} s"
+            axes.annotate(text, (caught_up, 0.86), xycoords=above, xytext=(3, 0),
+                          textcoords="offset points", va="top", fontsize=7)  # fmt: skip
+
+
+def _summary(axes: Axes, runs: pd.DataFrame, column: str, label: str) -> None:
+    """Every run as a point; a run that did not come back stands at the top, hollow."""
+    places = _places(runs)
+    top = float(np.nanmax([*runs[column].astype(float), 1.0]))
+    for row in rows(runs):
+        look, value = SCHEMES[row["scheme"]], row[column]
+        missing = pd.isna(value)
+        axes.plot(
+            places.index((row["scheme"], row["interval_s"])) + 0.08 * row["repeat"],
+            top * 1.1 if missing else value,
+            marker=look.marker,
+            color=look.color,
+            markersize=6,
+            linestyle="none",
+            markerfacecolor="none" if missing else look.color,
+        )
+    axes.set_xticks(
+        range(len(places)), [f"{SCHEMES[s].label.split()[0]}\n{i:g} s" for s, i in places]
+    )
+    axes.set_xlim(-0.5, len(places) - 0.5)
+    axes.set_ylim(bottom=0)
+    axes.margins(y=0.15)
+    axes.set_ylabel(label)
+    repeats = int(runs.groupby(["scheme", "interval_s"]).size().min())
+    axes.set_title(f"every run ({repeats} per point)", fontsize=8, fontweight="normal", loc="right")
+
+
+def _places(runs: pd.DataFrame) -> Sequence[tuple[str, float]]:
+    pairs = rows(runs[["scheme", "interval_s"]].drop_duplicates())
+    return [(pair["scheme"], pair["interval_s"]) for pair in pairs]
+
+
+def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """A frame's rows by column name."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

@@ -1,0 +1,65 @@
+"""A worker is killed: the stock engine under checkpoint and under active replication.
+
+Structured Streaming counts words in sliding windows while one of its workers is killed, and
+restarted some seconds later. Under ``checkpoint`` one application spans both racks: its tasks
+run again on what is left, from the last checkpoint. Under ``active`` two applications, one per
+rack, both read everything, and the reader takes the first copy of each result. Output must be
+equal to that of the same input without a failure, and to the batch query over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.stock._figure import draw_kills
+from experiments.stock._kills import NOTES, check, point, run_kill, tabulate
+from harness.experiment import Claim, Context, Experiment, Origin, Outcome, Point, Profile
+
+VICTIM = "worker"
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One scheme at one interval: twin, kill, truth."""
+    return run_kill(point, context, rack=False)
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Output over time around the kill, and what every run cost."""
+    draw_kills(table, figure, victim=VICTIM)
+
+
+def claims(table: pd.DataFrame) -> Sequence[Claim]:
+    """Equal output and real kills in every run; what the schemes are said to do."""
+    return check(table, victim=VICTIM)
+
+
+EXPERIMENT = Experiment(
+    id="stock/worker-kill",
+    paper="Faultline",
+    figure="worker kill",
+    title="Output around the kill of one worker",
+    statement="When one worker is killed, output stops until its tasks run again elsewhere "
+    "under checkpoint, and goes on under active replication.",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [point("checkpoint", 1)],
+        Profile.QUICK: [point("checkpoint", 1), point("active", 1), point("checkpoint", 5)],
+        Profile.PAPER: [
+            point(scheme, interval_s)
+            for interval_s in (1, 2, 5, 10)
+            for scheme in ("checkpoint", "active")
+        ],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 40, Profile.QUICK: 100, Profile.PAPER: 220},
+    run=run,
+    table=tabulate,
+    draw=draw,
+    claims=claims,
+    notes=NOTES,
+    figure_size_in=(9.0, 7.0),
+    accepts=frozenset({"failures", "text"}),
+)
