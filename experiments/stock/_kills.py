@@ -124,8 +124,8 @@ RUN_COLUMNS = (
     "processes_killed", "kill_lateness_s", "output_equals_truth", "output_equals_twin",
     "twin_equals_truth", "difference_from_truth", "difference_from_twin", "contradictions",
     "duplicates", "accuracy_first", "results", "dropped_rows", "restarts", "load_s",
-    "latency_p50_s", "latency_p99_s", "latency_max_s", "twin_latency_p50_s", "twin_latency_p99_s",
-    "twin_latency_max_s", "cpu_s", "twin_cpu_s", "resident_bytes",
+    "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s", "twin_latency_p50_s",
+    "twin_latency_p99_s", "twin_latency_max_s", "cpu_s", "twin_cpu_s", "resident_bytes",
 )  # fmt: skip
 
 
@@ -135,9 +135,9 @@ def tabulate(results: Results) -> pd.DataFrame:
     timeline = results.series("timeline")
     failures = results.series("failures")
     restarted = failures[failures["action"] == "restart"].groupby("run")["at_s"].min()
-    runs = results.frame[["run", *RUN_COLUMNS]].assign(
-        restarted_at_s=results.frame["run"].map(restarted)
-    )
+    whole = [name for name in results.frame.columns if name.startswith("latency_")]
+    frame = results.frame.rename(columns={name: f"run_{name}" for name in whole})
+    runs = frame[["run", *RUN_COLUMNS]].assign(restarted_at_s=frame["run"].map(restarted))
     table = timeline.merge(runs, on="run", validate="many_to_one")
     return table.sort_values(
         ["scheme", "interval_s", "repeat", "run", "pass", "at_s"],
@@ -186,7 +186,7 @@ def _named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
 
 def _really_killed(runs: pd.DataFrame) -> Claim:
     planned = (runs["kills_planned"] > 0) & (runs["kills_done"] == runs["kills_planned"])
-    punctual = runs["kill_lateness_s"].fillna(float("inf")) <= PUNCTUAL_S
+    punctual = runs["kill_lateness_s"].astype(float) <= PUNCTUAL_S
     return _invariant(
         f"Every planned kill reached a living process within {PUNCTUAL_S:g} s of its instant",
         bool((planned & punctual & (runs["processes_killed"] > 0)).all()),

@@ -39,7 +39,8 @@ class Meter:
         """``at_unix_s``, ``who`` (a node, or "drivers"), ``cpu_s`` (cumulative),
         ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where not counted), ``method``.
         """
-        return pd.DataFrame(self._rows)
+        counters = ["cpu_s", "resident_bytes", "received_bytes", "sent_bytes"]
+        return pd.DataFrame(self._rows).astype(dict.fromkeys(counters, float))
 
     def _run(self) -> None:
         while not self._stopping.wait(INTERVAL_S):

@@ -64,7 +64,8 @@ METRICS: tuple[Metric, ...] = (
         definition="From the kill until the output has caught up: the arrival of the last late "
         "result before every window was on time for 5 s. A window is late when it took more than "
         "1.25 times as long as the slowest window of the no-failure twin. 0 when no window was "
-        "late, and null when the output had not caught up by the end of the load.",
+        "late, and null when the output had not caught up by the end of the load or a result was "
+        "never delivered.",
     ),
     Metric(
         name="accuracy_first",

@@ -82,10 +82,10 @@ def recovery_s(
 
     Caught up: the arrival of the last late result before every window has been on time for
     ``calm_s``. 0 when no window was late; None when the output was still late at ``until_s``,
-    the end of the load, or no window was due after the failure.
+    the end of the load, when a window never became complete, or none was due after the failure.
     """
     after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
-    if not len(after):
+    if not len(after) or not np.isfinite(after["complete_s"]).all():
         return None
     caught_up_s, late_due_s, last_is_late = failed_at_s, failed_at_s, False
     for due_s, complete_s in after[["due_s", "complete_s"]].itertuples(index=False):
@@ -94,7 +94,7 @@ def recovery_s(
             caught_up_s, late_due_s = max(caught_up_s, complete_s), due_s
         elif due_s - late_due_s >= calm_s:
             break
-    if last_is_late or not np.isfinite(caught_up_s):
+    if last_is_late:
         return None
     return float(caught_up_s - failed_at_s)
 

@@ -27,6 +27,9 @@ from harness.measure.windows import (
 )
 from workloads.base import Workload
 
+BIN_S = 0.5
+"""Of the timeline."""
+
 
 def judge(
     twin: PassRecord,
@@ -244,9 +247,8 @@ def _invalid(twin: PassRecord, failed: PassRecord) -> str | None:
 
 def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
     both = {"twin": calm, "failed": broken}
-    until_s = max(
-        [broken.record.until_s, *(seen.first["arrival_s"].max() for seen in both.values())]
-    )
+    last_s = max(seen.first["arrival_s"].max() for seen in both.values())
+    until_s = max(broken.record.until_s, last_s) + BIN_S
 
     def stacked(part: Any) -> pd.DataFrame:
         frames = [part(seen).assign(**{"pass": name}) for name, seen in both.items()]
@@ -258,7 +260,7 @@ def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
     return {
         "results": stacked(lambda seen: seen.first),
         "windows": stacked(lambda seen: seen.windows),
-        "timeline": stacked(lambda seen: timeline(seen.first, until_s=until_s)),
+        "timeline": stacked(lambda seen: timeline(seen.first, until_s=until_s, bin_s=BIN_S)),
         "batches": stacked(lambda seen: seen.record.batches),
         "usage": stacked(lambda seen: seen.record.usage),
         "incidents": broken.record.incidents,

@@ -1,0 +1,140 @@
+"""Claims, table and figure of the two experiments that kill, on runs made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.stock import rack_kill, worker_kill
+from experiments.stock._kills import RUN_COLUMNS, check, runs_of, tabulate
+from harness.engines.structured.judge import judge
+from harness.engines.structured.passes import PassRecord
+from harness.experiment import Claim, ClaimKind
+from harness.figures.style import new_figure, styled
+from harness.results import Results
+from tests.engines.constructed import SCHEDULE, WORKLOAD, deliveries, injected, record, truth
+
+STOPPED = {start: 8.0 - (start - 7) for start in range(7, 14)}
+STOPPED_LONGER = {start: 11.0 - (start - 7) for start in range(7, 17)}
+
+GOOD: Mapping[tuple[str, float], PassRecord] = {
+    ("checkpoint", 1.0): record(deliveries(STOPPED), failures=injected()),
+    ("active", 1.0): record(failures=injected()),
+    ("checkpoint", 5.0): record(deliveries(STOPPED_LONGER), failures=injected()),
+}
+
+
+def table_of(passes: Mapping[tuple[str, float], PassRecord], tmp_path: Path) -> pd.DataFrame:
+    rows, directories = [], {}
+    for number, ((scheme, interval_s), failed) in enumerate(passes.items()):
+        outcome = judge(
+            record(name="twin"), failed, truth(), workload=WORKLOAD, schedule=SCHEDULE, settle_s=3
+        )
+        run = f"run-{number}"
+        directories[run] = tmp_path / run
+        directories[run].mkdir()
+        for name, series in outcome.series.items():
+            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
+        point = {"scheme": scheme, "interval_s": interval_s, "repeat": 0, "run": run}
+        rows.append({**outcome.values, **point})
+    return tabulate(Results(pd.DataFrame(rows), directories))
+
+
+def failing(claims: list[Claim]) -> set[str]:
+    return {claim.text for claim in claims if claim.held is False}
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> pd.DataFrame:
+    return table_of(GOOD, tmp_path)
+
+
+def test_every_claim_holds_where_it_should(good: pd.DataFrame) -> None:
+    claims = check(good, victim="worker")
+    assert all(claim.held for claim in claims), failing(claims)
+    assert sum(claim.kind is ClaimKind.INVARIANT for claim in claims) == 5
+
+
+def test_the_table_carries_every_run(good: pd.DataFrame) -> None:
+    runs = runs_of(good)
+    assert list(runs["interval_s"]) == [1.0, 5.0, 1.0]
+    assert list(runs["recovery_s"]) == pytest.approx([7.9, 10.9, 0.0])
+    assert runs["restarted_at_s"].notna().all()
+    assert set(RUN_COLUMNS) <= set(good.columns)
+
+
+def test_claims_fail_when_the_injector_is_off(tmp_path: Path) -> None:
+    off = {key: replace(one, injected=()) for key, one in GOOD.items()}
+    claims = check(table_of(off, tmp_path), victim="worker")
+    assert any("Every planned kill" in text for text in failing(claims))
+    comes_back = next(claim for claim in claims if "catches up again" in claim.text)
+    assert comes_back.held is False
+
+
+def test_claims_fail_when_a_kill_reached_nobody(tmp_path: Path) -> None:
+    missed = [replace(done, victims=[]) for done in injected()]
+    one = {**GOOD, ("active", 1.0): record(failures=missed)}
+    assert any(
+        "Every planned kill" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
+    )
+
+
+def test_claims_fail_when_a_kill_came_late(tmp_path: Path) -> None:
+    late = [replace(done, lateness_s=1.5) for done in injected()]
+    one = {**GOOD, ("active", 1.0): record(failures=late)}
+    assert any(
+        "Every planned kill" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
+    )
+
+
+def test_claims_fail_when_a_result_is_tampered_with(tmp_path: Path) -> None:
+    frame = deliveries()
+    tampered = frame.assign(count=frame["count"] + (frame.index == 40))
+    one = {**GOOD, ("active", 1.0): record(tampered, failures=injected())}
+    failed = failing(check(table_of(one, tmp_path), victim="worker"))
+    assert any("ground truth" in text for text in failed)
+    assert any("twin" in text for text in failed)
+
+
+def test_claims_fail_when_one_result_is_lost(tmp_path: Path) -> None:
+    one = {**GOOD, ("active", 1.0): record(deliveries().drop(index=9), failures=injected())}
+    assert any("ground truth" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
+
+
+def test_going_on_fails_when_active_stops(tmp_path: Path) -> None:
+    one = {**GOOD, ("active", 1.0): record(deliveries(STOPPED_LONGER), failures=injected())}
+    failed = failing(check(table_of(one, tmp_path), victim="worker"))
+    assert any("goes on" in text for text in failed)
+    assert any("shorter under active" in text for text in failed)
+
+
+def test_output_that_never_came_back_fails_its_claim(tmp_path: Path) -> None:
+    never = dict.fromkeys(range(7, 30), 60.0)
+    one = {**GOOD, ("checkpoint", 1.0): record(deliveries(never), failures=injected())}
+    assert any("catches up again" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
+
+
+def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
+    only = {("checkpoint", 1.0): GOOD["checkpoint", 1.0]}
+    claims = check(table_of(only, tmp_path), victim="worker")
+    unmeasured = [claim.text for claim in claims if claim.held is None]
+    assert len(unmeasured) == 3
+    assert not failing(claims)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [worker_kill.EXPERIMENT, rack_kill.EXPERIMENT])
+def test_figure(experiment: object, good: pd.DataFrame, tmp_path: Path) -> None:
+    from harness.experiment import Experiment
+
+    assert isinstance(experiment, Experiment)
+    with styled():
+        figure = new_figure(experiment.figure_size_in)
+        experiment.draw(good, figure)
+        figure.savefig(tmp_path / "figure.png")
+    assert len(figure.axes) == 2 * 3 + 2
+    assert all(axes.has_data() for axes in figure.axes)
