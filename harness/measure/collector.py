@@ -15,6 +15,7 @@ from typing import Any
 from harness.errors import EnvironmentFailure
 
 _MOST_AT_ONCE = 20_000
+_LOOK_UP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Collector:
         self._topic, self._partitions, self._header = topic, partitions, copy_header
         self._messages: list[Message] = []
         self._stopping = threading.Event()
+        self._finishing = threading.Event()
+        self._ends: Sequence[int] | None = None
         self._problem: str | None = None
         self._consumer = Consumer(
             {
@@ -76,13 +79,13 @@ class Collector:
 
     def finish(self, *, within_s: float = 30) -> Sequence[Message]:
         """Everything the topic holds now, in the order of arrival."""
-        ends = [self._end(p) for p in range(self._partitions)]
+        self._finishing.set()
         deadline = time.monotonic() + within_s
-        while self._problem is None and not self._has(ends):
+        while self._problem is None and (self._ends is None or not self._has(self._ends)):
             if time.monotonic() > deadline:
                 raise EnvironmentFailure(
-                    f"topic {self._topic} holds {sum(ends)} results, but only {self.count} could "
-                    f"be read within {within_s:.0f} s",
+                    f"topic {self._topic} could not be read to its end within {within_s:.0f} s; "
+                    f"{self.count} results came, its partitions end at {self._ends}",
                     remedy="look at the broker's log in the run directory",
                 )
             time.sleep(0.02)
@@ -93,12 +96,6 @@ class Collector:
             )
         return sorted(self._messages, key=lambda m: (m.append_ms, m.partition, m.offset))
 
-    def _end(self, partition: int) -> int:
-        from confluent_kafka import TopicPartition
-
-        where = TopicPartition(self._topic, partition)
-        return int(self._consumer.get_watermark_offsets(where, timeout=20)[1])
-
     def _has(self, ends: Sequence[int]) -> bool:
         read = [0] * self._partitions
         for message in list(self._messages):
@@ -106,16 +103,42 @@ class Collector:
         return all(have >= end for have, end in zip(read, ends, strict=True))
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            first = self._consumer.poll(0.05)
-            if first is None:
-                continue
-            for message in [first, *self._consumer.consume(_MOST_AT_ONCE, 0)]:
-                if message.error() is None:
-                    self._messages.append(self._read(message))
-                elif message.error().fatal():
-                    self._problem = str(message.error())
-                    return
+        from confluent_kafka import KafkaException
+
+        try:
+            while not self._stopping.is_set():
+                if self._finishing.is_set() and self._ends is None:
+                    self._ends = self._look_up_ends()
+                self._take()
+        except KafkaException as error:
+            self._problem = str(error)
+
+    def _take(self) -> None:
+        """What has come, after a short wait for the first of it."""
+        from confluent_kafka import KafkaException
+
+        first = self._consumer.poll(0.05)
+        if first is None:
+            return
+        for message in [first, *self._consumer.consume(_MOST_AT_ONCE, 0)]:
+            error = message.error()
+            if error is None:
+                self._messages.append(self._read(message))
+            elif error.fatal():
+                raise KafkaException(error)
+
+    def _look_up_ends(self) -> Sequence[int]:
+        """On the polling thread: a call from another one waits for as long as this one polls."""
+        from confluent_kafka import TopicPartition
+
+        return [
+            int(
+                self._consumer.get_watermark_offsets(
+                    TopicPartition(self._topic, p), timeout=_LOOK_UP_S
+                )[1]
+            )
+            for p in range(self._partitions)
+        ]
 
     def _read(self, message: Any) -> Message:
         headers = dict(message.headers() or [])

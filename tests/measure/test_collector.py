@@ -1,0 +1,67 @@
+"""The collector on librdkafka's own mock broker: no server is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from harness.errors import EnvironmentFailure
+from harness.measure import collector as collecting
+from harness.measure.collector import Collector
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[dict[str, str]]:
+    mock = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
+    brokers = mock.list_topics("out", timeout=10).brokers.values()
+    yield {"bootstrap.servers": ",".join(f"{b.host}:{b.port}" for b in brokers)}
+    mock.flush(0)  # it lives as long as this producer
+
+
+def send(client: dict[str, str], topic: str, *values: tuple[int, int, bytes]) -> None:
+    """(partition, timestamp in ms, value), from copy 3."""
+    producer = Producer({**client, "linger.ms": 0})
+    producer.list_topics(topic, timeout=10)
+    for partition, at_ms, value in values:
+        headers = [("copy", b"3")]
+        producer.produce(topic, value, partition=partition, timestamp=at_ms, headers=headers)
+        assert producer.flush(10) == 0
+
+
+def test_everything_is_read_in_the_order_of_arrival(client: dict[str, str]) -> None:
+    send(client, "two", (0, 2000, b"second"), (1, 1000, b"first"), (1, 3000, b"third"))
+    with Collector(client, "two", 2, copy_header="copy") as collector:
+        messages = collector.finish()
+        assert collector.count == 3
+    assert [m.value for m in messages] == [b"first", b"second", b"third"]
+    assert [m.append_ms for m in messages] == [1000, 2000, 3000]
+    assert {m.copy for m in messages} == {3}
+
+
+def test_what_arrives_while_it_reads(client: dict[str, str]) -> None:
+    send(client, "growing", (0, 1, b"a"))
+    with Collector(client, "growing", 1, copy_header="copy") as collector:
+        send(client, "growing", (0, 2, b"b"), (0, 3, b"c"))
+        assert [m.value for m in collector.finish()] == [b"a", b"b", b"c"]
+        assert collector.newest is not None
+
+
+def test_an_empty_topic(client: dict[str, str]) -> None:
+    Producer(client).list_topics("nothing", timeout=10)
+    with Collector(client, "nothing", 1, copy_header="copy") as collector:
+        assert collector.finish() == []
+        assert collector.newest is None
+
+
+def test_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "_LOOK_UP_S", 0.2)
+    nobody = {"bootstrap.servers": "127.0.0.1:1"}
+    with (
+        Collector(nobody, "out", 1, copy_header="copy") as collector,
+        pytest.raises(EnvironmentFailure, match="cannot be read: .*TIMED_OUT"),
+    ):
+        collector.finish()
