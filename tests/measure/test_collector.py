@@ -62,6 +62,6 @@ def test_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = {"bootstrap.servers": "127.0.0.1:1"}
     with (
         Collector(nobody, "out", 1, copy_header="copy") as collector,
-        pytest.raises(EnvironmentFailure, match="cannot be read: .*TIMED_OUT"),
+        pytest.raises(EnvironmentFailure, match="topic out cannot be read"),
     ):
         collector.finish()
