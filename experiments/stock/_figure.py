@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from experiments.stock._kills import PUBLISHED_RECOVERY_S, runs_of
-from harness.figures.style import GREY, ORANGE, SCHEMES
+from harness.figures.style import BLACK, GREY, ORANGE, SCHEMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 MOST_PANELS = 4
 """Columns of time lines; more points than that are summarized only."""
@@ -32,53 +33,62 @@ def draw_kills(table: pd.DataFrame, figure: Figure, *, victim: str) -> None:
     axes = over_time.subplots(2, len(shown), sharex="col", sharey="row", squeeze=False)
     for column, run in enumerate(rows(shown)):
         mine = table[table["run"] == run["run"]]
-        _throughput(axes[0, column], mine, run, labelled=column == 0)
-        _latency(axes[1, column], mine, run, victim=victim, labelled=column == 0)
-    axes[0, 0].set_ylabel("results/s")
-    axes[1, 0].set_ylabel("latency (s)")
+        _throughput(axes[0, column], mine, run)
+        _latency(axes[1, column], mine, run, victim=victim)
+    for row, label in ((0, "results/s"), (1, "latency (s)")):
+        axes[row, 0].set_ylabel(label)
+        axes[row, 0].set_ylim(bottom=0, top=axes[row, 0].get_ylim()[1] * 1.12)
+    over_time.legend(handles=_legend(), loc="outside upper center", ncols=5, fontsize=7)
     over_time.supxlabel("seconds since the load began", fontsize=9)
     left, right = summary.subplots(1, 2)
-    _summary(left, runs, "recovery_s", "recovery (s)")
+    _summary(left, runs, "recovery_s", "recovery (s)", least_top=1.15 * PUBLISHED_RECOVERY_S)
     left.axhline(PUBLISHED_RECOVERY_S, color=GREY, linestyle="--", linewidth=1)
     left.annotate(
-        "published, another machine and job", (0.01, PUBLISHED_RECOVERY_S), fontsize=7, color=GREY,
+        "published for one worker (other machine, other job)", (0.01, PUBLISHED_RECOVERY_S), fontsize=7, color=GREY,
         xycoords=("axes fraction", "data"), xytext=(0, -2), textcoords="offset points", va="top",
     )  # fmt: skip
-    _summary(right, runs, "output_gap_s", "output gap beyond the twin's (s)")
+    _summary(right, runs, "output_gap_s", "output gap (s)")
 
 
-def _throughput(axes: Axes, mine: pd.DataFrame, run: Any, *, labelled: bool) -> None:
+def _throughput(axes: Axes, mine: pd.DataFrame, run: Any) -> None:
     """Results per trigger interval: finer bins would show the trigger, not the failure."""
     look = SCHEMES[run["scheme"]]
     width = max(run["interval_s"], 0.5)
-    for name, color, label in (("twin", GREY, "no failure"), ("failed", look.color, "with kill")):
+    for name, color in (("twin", GREY), ("failed", look.color)):
         timeline = mine[mine["pass"] == name]
         bins = np.floor(timeline["at_s"] / width + 1e-9) * width
         rate = timeline.groupby(bins)["throughput_per_s"].mean()
-        axes.step(rate.index, rate.to_numpy(), where="post", color=color, label=label,
+        axes.step(rate.index, rate.to_numpy(), where="post", color=color,
                   linewidth=1 if name == "twin" else 1.6)  # fmt: skip
     _mark(axes, run)
-    axes.set_ylim(bottom=0)
     axes.set_title(f"{look.label}, {run['interval_s']:g} s")
-    if labelled:
-        axes.legend(loc="upper left", fontsize=7)
 
 
-def _latency(axes: Axes, mine: pd.DataFrame, run: Any, *, victim: str, labelled: bool) -> None:
-    look = SCHEMES[run["scheme"]]
-    twin = mine[(mine["pass"] == "twin") & mine["latency_p50_s"].notna()]
-    failed = mine[(mine["pass"] == "failed") & mine["latency_p50_s"].notna()]
-    finite = failed[np.isfinite(failed["latency_p99_s"])]
-    calm = twin[np.isfinite(twin["latency_p99_s"])]
-    axes.plot(calm["at_s"], calm["latency_p99_s"], color=GREY, linewidth=1, label="no failure, p99")
-    axes.plot(finite["at_s"], finite["latency_p99_s"], color=look.color, label="p99")
-    axes.plot(finite["at_s"], finite["latency_p50_s"], color=look.color, linewidth=1,
-              linestyle=":", label="p50")  # fmt: skip
+def _latency(axes: Axes, mine: pd.DataFrame, run: Any, *, victim: str) -> None:
+    color = SCHEMES[run["scheme"]].color
+    lines: list[tuple[str, str, dict[str, Any]]] = [
+        ("twin", "latency_p99_s", {"color": GREY, "linewidth": 1}),
+        ("failed", "latency_p50_s", {"color": color, "linewidth": 1, "linestyle": ":"}),
+        ("failed", "latency_p99_s", {"color": color, "marker": ".", "markersize": 4}),
+    ]
+    for name, column, style in lines:
+        values = mine.loc[mine["pass"] == name, ["at_s", column]]
+        at_s, latency_s = values[np.isfinite(values[column])].to_numpy(dtype=float).T
+        # No line where no result came for longer than two triggers: nothing was measured there.
+        pauses = np.flatnonzero(np.diff(at_s) > 2 * run["interval_s"] + 0.5) + 1
+        axes.plot(np.insert(at_s, pauses, np.nan), np.insert(latency_s, pauses, np.nan), **style)
     _mark(axes, run, victim=victim)
-    axes.set_ylim(bottom=0)
     axes.set_xlim(0, run["load_s"])
-    if labelled:
-        axes.legend(loc="upper left", fontsize=7)
+
+
+def _legend() -> list[Line2D]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=GREY, linewidth=1, label="no failure (twin): p99"),
+        Line2D([], [], color=BLACK, marker=".", label="with the kill: results/s, p99"),
+        Line2D([], [], color=BLACK, linewidth=1, linestyle=":", label="with the kill: p50"),
+    ]
 
 
 def _mark(axes: Axes, run: Any, *, victim: str | None = None) -> None:
@@ -101,16 +111,18 @@ def _mark(axes: Axes, run: Any, *, victim: str | None = None) -> None:
                           textcoords="offset points", va="top", fontsize=7)  # fmt: skip
 
 
-def _summary(axes: Axes, runs: pd.DataFrame, column: str, label: str) -> None:
+def _summary(
+    axes: Axes, runs: pd.DataFrame, column: str, label: str, *, least_top: float = 1.0
+) -> None:
     """Every run as a point; a run that did not come back stands at the top, hollow."""
     places = _places(runs)
-    top = float(np.nanmax([*runs[column].astype(float), 1.0]))
+    top = float(np.nanmax([*runs[column].astype(float) * 1.2, least_top]))
     for row in rows(runs):
         look, value = SCHEMES[row["scheme"]], row[column]
         missing = pd.isna(value)
         axes.plot(
             places.index((row["scheme"], row["interval_s"])) + 0.08 * row["repeat"],
-            top * 1.1 if missing else value,
+            top * 0.95 if missing else value,
             marker=look.marker,
             color=look.color,
             markersize=6,
@@ -121,8 +133,7 @@ def _summary(axes: Axes, runs: pd.DataFrame, column: str, label: str) -> None:
         range(len(places)), [f"{SCHEMES[s].label.split()[0]}\n{i:g} s" for s, i in places]
     )
     axes.set_xlim(-0.5, len(places) - 0.5)
-    axes.set_ylim(bottom=0)
-    axes.margins(y=0.15)
+    axes.set_ylim(0, top)
     axes.set_ylabel(label)
     repeats = int(runs.groupby(["scheme", "interval_s"]).size().min())
     axes.set_title(f"every run ({repeats} per point)", fontsize=8, fontweight="normal", loc="right")

@@ -83,7 +83,7 @@ class Fleet:
                 trigger_s=trigger_s,
             )
 
-    def wait_for_first_batch(self, *, within_s: float = 120) -> None:
+    def wait_for_first_batch(self, *, within_s: float = 300) -> None:
         """Until every query has committed a batch with records in it."""
         for mark, application in zip(self._marks, self.applications, strict=True):
             application.wait_for(
