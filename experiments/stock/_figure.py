@@ -44,9 +44,15 @@ def draw_kills(table: pd.DataFrame, figure: Figure, *, victim: str) -> None:
     _summary(left, runs, "recovery_s", "recovery (s)", least_top=1.15 * PUBLISHED_RECOVERY_S)
     left.axhline(PUBLISHED_RECOVERY_S, color=GREY, linestyle="--", linewidth=1)
     left.annotate(
-        "published for one worker (other machine, other job)", (0.01, PUBLISHED_RECOVERY_S), fontsize=7, color=GREY,
-        xycoords=("axes fraction", "data"), xytext=(0, -2), textcoords="offset points", va="top",
-    )  # fmt: skip
+        "published for one worker (other machine, other job)",
+        (0.01, PUBLISHED_RECOVERY_S),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, -2),
+        textcoords="offset points",
+        va="top",
+        fontsize=7,
+        color=GREY,
+    )
     _summary(right, runs, "output_gap_s", "output gap (s)")
 
 
