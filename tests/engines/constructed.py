@@ -81,7 +81,9 @@ def record(
         "name": name,
         "start_unix_s": START,
         "plan": load_plan(WORKLOAD, RATE, {"lines": "lines"}),
-        "load": LoadResult(records=RATE.records, lag=lag, delivery=lag, invalid=None),
+        "load": LoadResult(
+            records=RATE.records, lag=lag, delivery=lag, cpu_s=1.0, nice=0, invalid=None
+        ),
         "deliveries": deliveries() if frame is None else frame,
         "injected": failures,
         "batches": pd.DataFrame({"at_s": [1.0], "dropped_rows": [0], "rows": [100]}),

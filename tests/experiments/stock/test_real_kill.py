@@ -1,0 +1,95 @@
+"""A worker is really killed under a really running query: the whole way, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.stock import worker_kill
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.local import LocalCluster
+from harness.experiment import ClaimKind, Outcome, Profile
+from harness.results import Results
+from harness.seeds import derive_seed
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+POINT = worker_kill.EXPERIMENT.grid[Profile.SMOKE][0]
+
+
+@dataclass
+class OneRun:
+    """What the runner would give."""
+
+    directory: Path
+    profile: Profile = Profile.SMOKE
+    root_seed: int = 1
+    repeat: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    started: list[Cluster] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+
+    def seed(self, *names: str | int) -> int:
+        return derive_seed(self.root_seed, *names)
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        cluster = LocalCluster(spec)
+        self.started.append(cluster)
+        cluster.start(self.stages.append)
+        return cluster
+
+    def progress(self, stage: str, **_: object) -> None:
+        self.stages.append(stage)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, str]]:
+    """The outcome of the smoke profile's run, and everything the drivers logged."""
+    context = OneRun(tmp_path_factory.mktemp("run"))
+    try:
+        outcome = worker_kill.EXPERIMENT.run(POINT, context)
+        (cluster,) = context.started
+        logs = list(cluster.run_directory.glob("stock-*/*.log"))
+        text = "".join(log.read_text(errors="replace") for log in logs)
+        assert cluster.kafka.password not in text
+        assert cluster.kafka.password not in json.dumps(outcome.values, default=str)
+        yield outcome, text
+    finally:
+        for cluster in context.started:
+            cluster.stop()
+
+
+def test_a_process_was_killed_and_the_output_is_equal(measured: tuple[Outcome, str]) -> None:
+    outcome, log = measured
+    values = outcome.values
+    assert values["kills_done"] == 1, values
+    assert values["processes_killed"] >= 1, values
+    assert values["output_equals_truth"], (values["difference_from_truth"], log[-3000:])
+    assert values["output_equals_twin"], (values["difference_from_twin"], log[-3000:])
+    assert values["twin_equals_truth"]
+    assert values["contradictions"] == 0
+    assert values["results"] > 1000
+
+
+def test_the_executor_was_lost_and_came_back(measured: tuple[Outcome, str]) -> None:
+    incidents = measured[0].series["incidents"]
+    counts = incidents.loc[incidents["event"] == "executors", "count"].tolist()
+    assert min(counts) == 1, counts
+
+
+def test_every_invariant_holds_on_the_record(measured: tuple[Outcome, str], tmp_path: Path) -> None:
+    outcome, _ = measured
+    for name, series in outcome.series.items():
+        series.to_parquet(tmp_path / f"{name}.parquet", index=False)
+    row = {**outcome.values, **POINT, "repeat": 0, "run": "only"}
+    table = worker_kill.EXPERIMENT.table(Results(pd.DataFrame([row]), {"only": tmp_path}))
+    claims = worker_kill.EXPERIMENT.claims(table)
+    broken = [c for c in claims if c.kind is ClaimKind.INVARIANT and not c.held]
+    # How punctual the kill is depends on how busy the machine is; that it came does not.
+    assert not [claim for claim in broken if "Every planned kill" not in claim.text], broken
