@@ -5,8 +5,8 @@ by location in tumbling windows of one second; a location with standing cars in 
 reported and goes into a database table (`workloads.table`). Tuples up to one second out of order
 are taken, the paper's lag; in event time, so that a failure drops nothing by itself.
 
-A result is one row per window and location: ``win_id`` (the window's start in whole seconds
-since the epoch), ``location``, and ``car_ids``, the cars in ascending order as text.
+A result is one row per window and location: ``window_start`` (the paper's win_id), ``location``,
+and ``car_ids``, the cars in ascending order as text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ RESULT = pa.schema(
     [
         ("window_start", pa.timestamp("us")),
         ("location", pa.int64()),
-        ("win_id", pa.int64()),
         ("car_ids", pa.string()),
     ]
 )
@@ -69,7 +68,7 @@ def accidents(
         ],
         query=_query(epsilon_kmh),
         identity=["window_start", "location"],
-        values=["win_id", "car_ids"],
+        values=["car_ids"],
         window_start="window_start",
         window_s=WINDOW_S,
         slide_s=WINDOW_S,
@@ -94,12 +93,7 @@ def _query(epsilon_kmh: int) -> Query:
         return (
             standing.groupBy(window, "location")
             .agg(cars.alias("car_ids"))
-            .select(
-                F.col("window.start").alias("window_start"),
-                "location",
-                F.unix_seconds("window.start").alias("win_id"),
-                "car_ids",
-            )
+            .select(F.col("window.start").alias("window_start"), "location", "car_ids")
         )
 
     return query
@@ -191,7 +185,6 @@ class ByLocation(PaneTask):
             {
                 "window_start": timestamps(np.full(len(found), window_start_us)),
                 "location": found,
-                "win_id": np.full(len(found), window_start_us // 1_000_000),
                 "car_ids": pa.array(texts[: len(found)], pa.string()),
             },
             schema=RESULT,

@@ -75,9 +75,9 @@ def test_accidents_are_scored_by_car_and_location(spark: SparkSession) -> None:
     found = scored(
         spark,
         accidents(),
-        "timestamp long long string",
-        delivered=[(W1, 4, 1, "1 2"), (W1, 5, 1, "9")],
-        accurate=[(W1, 4, 1, "1 2 3"), (W1, 6, 1, "9")],
+        "timestamp long string",
+        delivered=[(W1, 4, "1 2"), (W1, 5, "9")],
+        accurate=[(W1, 4, "1 2 3"), (W1, 6, "9")],
     )
     assert found.first == pytest.approx(2 / 4)
 

@@ -200,13 +200,13 @@ def traffic_by_hand(sources: Sources) -> list[tuple[int, str]]:
     return [(start, " ".join(map(str, sorted(found)))) for start, found in windows.items()]
 
 
-def accidents_by_hand(sources: Sources) -> list[tuple[int, int, int, str]]:
+def accidents_by_hand(sources: Sources) -> list[tuple[int, int, str]]:
     standing = defaultdict(set)
     for time, (car, place, speed) in events(sources["cars"]):
         if speed <= cars.SENSOR_ERROR_KMH:
             standing[time // 1_000_000, place].add(car)
     return [
-        (second * 1_000_000, place, second, " ".join(map(str, sorted(found))))
+        (second * 1_000_000, place, " ".join(map(str, sorted(found))))
         for (second, place), found in standing.items()
     ]
 
@@ -317,7 +317,7 @@ def test_accidents_go_into_a_table_once(tmp_path: Path) -> None:
     table.close()
     again = ResultTable(ACCIDENT, tmp_path / "accidents.sqlite")
     assert len(again.rows()) == len(rows)
-    assert {row[3] for row in again.rows()} == {row["car_ids"] for row in rows}
+    assert {row[2] for row in again.rows()} == {row["car_ids"] for row in rows}
     again.close()
 
 
