@@ -100,7 +100,11 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         axes.set_title("no joins" if joins == 0 else "50 % joins", loc="left")
     panels[0].set_ylabel("share of the bound that is missed (1)")
     panels[0].set_ylim(-0.03, 1.03)
-    panels[1].legend(loc="upper right", title="filled: optimum proven\nhollow: bound only")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=2, title_fontsize=8,
+        title="filled: against the proven optimum; hollow: against a bound",
+    )  # fmt: skip
     stamp(figure, "every random topology a point, bars are medians")
 
 

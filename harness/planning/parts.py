@@ -20,6 +20,7 @@ from harness.planning.decomposition import SubTopology, Unit, decompose, units
 from harness.topology.fidelity import Booleans, Evaluator
 from harness.topology.model import Edge, Topology
 from harness.topology.partitioning import routes
+from harness.topology.trees import Tree
 
 GAIN = 1e-12
 """Less than this is rounding."""
@@ -90,7 +91,16 @@ class Structured(Part):
             np.arange(len(self._units)), [len(unit.segments) for unit in self._units]
         )
         self._weights = self._unit_weights(evaluator)
-        self._needs = _needs(topology, sub, self._units, joins=evaluator.joins)
+        needs = _needs(topology, sub, self._units, joins=evaluator.joins)
+        self._tasks_of = [segment for unit in self._units for segment in unit.segments]
+        self._needs_of = [
+            list(dict.fromkeys(far for task in sorted(segment) for far in needs.get(task, ())))
+            for segment in self._tasks_of
+        ]
+        self._rows_through = {
+            far: np.flatnonzero(self._segments[:, sorted(far)].any(axis=1))
+            for far in dict.fromkeys(far for fars in self._needs_of for far in fars)
+        }
 
     def _unit_weights(self, evaluator: Evaluator) -> NDArray[np.float64]:
         """What each segment gives with its unit treated as an independent topology."""
@@ -112,8 +122,14 @@ class Structured(Part):
         values = self._values(np.vstack([plan, plan | candidates]))
         useless = np.flatnonzero(values[1:] <= values[0] + GAIN)
         if len(useless) and len(self._units) > 1:
+            worth = self._weights / np.maximum(new @ self._topology.costs, 1e-9)
+            choice = {
+                far: int(rows[worth[rows].argmax()])
+                for far, rows in self._rows_through.items()
+                if len(rows)
+            }
             for row in useless:
-                candidates[row] = self._completed(int(open_[row]), plan, budget)
+                candidates[row, sorted(self._completed(int(open_[row]), choice))] = True
             values[1:][useless] = self._values(plan | candidates[useless])
         gains = values[1:] - values[0]
         costs = (candidates & ~plan) @ self._topology.costs
@@ -123,30 +139,18 @@ class Structured(Part):
         """In how many segments each task is, shape ``(tasks,)``."""
         return np.asarray(self._segments.sum(axis=0))
 
-    def _completed(self, segment: int, plan: Booleans, budget: int) -> Booleans:
-        """``segment`` with connected segments of other units, until nothing is missing or the
-        budget is exceeded: the paper's breadth-first search over units."""
-        chosen: Booleans = self._segments[segment].copy()
+    def _completed(self, segment: int, choice: Mapping[Tree, int]) -> set[int]:
+        """The tasks of ``segment`` and of connected segments in other units, until nothing is
+        missing: the paper's breadth-first search over units. ``choice`` is, for tasks of which
+        one is needed, the segment with one of them that gives most per unit it still costs."""
+        chosen = set(self._tasks_of[segment])
         pending = [segment]
-        while pending and (chosen & ~plan) @ self._topology.costs <= budget:
-            for task in np.flatnonzero(self._segments[pending.pop(0)]):
-                for far in self._needs.get(int(task), ()):
-                    if chosen[far].any():
-                        continue
-                    best = self._best_through(far, plan | chosen)
-                    if best is not None:
-                        chosen |= self._segments[best]
-                        pending.append(best)
+        while pending:
+            for far in self._needs_of[pending.pop(0)]:
+                if chosen.isdisjoint(far) and far in choice:
+                    chosen |= self._tasks_of[choice[far]]
+                    pending.append(choice[far])
         return chosen
-
-    def _best_through(self, tasks: Sequence[int], chosen: Booleans) -> int | None:
-        """The segment with one of ``tasks`` that gives most per unit it still costs."""
-        rows = np.flatnonzero(self._segments[:, tasks].any(axis=1))
-        if not len(rows):
-            return None
-        costs = (self._segments[rows] & ~chosen) @ self._topology.costs
-        worth = self._weights[rows] / np.maximum(costs, 1e-9)
-        return int(rows[worth.argmax()])
 
     def _ranked(
         self,
@@ -193,15 +197,15 @@ def _as_flags(cut: Sequence[Unit], count: int) -> Booleans:
     return flags
 
 
-Needs = Mapping[int, Sequence[list[int]]]
-"""Per task on a unit boundary: lists of tasks beyond it, of each of which it needs one."""
+Needs = Mapping[int, Sequence[Tree]]
+"""Per task on a unit boundary: sets of tasks beyond it, of each of which it needs one."""
 
 
 def _needs(topology: Topology, sub: SubTopology, cut: Sequence[Unit], *, joins: bool) -> Needs:
     """Upstream, a join needs every boundary edge, and an independent operator without input in
     its own unit any one of them; downstream, the last operator of a unit needs one reader."""
     kept = {edge for unit in cut for edge in unit.edges}
-    needs: dict[int, list[list[int]]] = {}
+    needs: dict[int, list[Tree]] = {}
     for name in sub.operators:
         inputs = [edge for edge in topology.inputs(name) if edge.upstream in sub.operators]
         boundary = [edge for edge in inputs if edge not in kept]
@@ -218,7 +222,7 @@ def _needs(topology: Topology, sub: SubTopology, cut: Sequence[Unit], *, joins: 
 
 
 def _add_needs(
-    topology: Topology, needs: dict[int, list[list[int]]], edges: list[Edge], *, upward: bool
+    topology: Topology, needs: dict[int, list[Tree]], edges: list[Edge], *, upward: bool
 ) -> None:
     far: dict[int, list[int]] = {}
     for edge in edges:
@@ -229,4 +233,4 @@ def _add_needs(
             near, beyond = (receiver, sender) if upward else (sender, receiver)
             far.setdefault(near, []).append(beyond)
     for near, tasks in far.items():
-        needs.setdefault(near, []).append(tasks)
+        needs.setdefault(near, []).append(frozenset(tasks))
