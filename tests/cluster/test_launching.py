@@ -30,7 +30,10 @@ class Script(Server):
 
     def launch(self) -> Child:
         text = self.texts.pop(0)
-        return self.launcher.spawn("script", [sys.executable, "-S", "-c", text])
+        # A log of its own: two servers must not answer with each other's words.
+        return self.launcher.spawn(
+            "script", [sys.executable, "-S", "-c", text], log_name=f"script-{id(self)}"
+        )
 
     def answers(self) -> bool:
         assert self.child is not None
