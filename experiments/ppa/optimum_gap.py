@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNT = {Profile.SMOKE: 2, Profile.QUICK: 10, Profile.PAPER: 100}
-TIME_LIMIT_S = {Profile.SMOKE: 1.0, Profile.QUICK: 2.0, Profile.PAPER: 60.0}
+TIME_LIMIT_S = {Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 60.0}
 RATIOS = (0.2, 0.5, 0.8)
 JOINS = (0.0, 0.5)
 POINTS = [{"ratio": ratio, "join_fraction": joins} for joins in JOINS for ratio in RATIOS]
