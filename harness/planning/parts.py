@@ -78,21 +78,37 @@ class FullOperator(Part):
 
 
 class Structured(Part):
-    """A structured sub-topology: its segments, completed to MC-trees where they need others."""
+    """A structured sub-topology: its segments, completed to MC-trees where they need others.
+
+    Works on the tasks of the sub-topology alone, numbered by position in ``_local.tasks``.
+    """
 
     def __init__(self, evaluator: Evaluator, sub: SubTopology) -> None:
         topology = evaluator.topology
         self.operators = sub.operators
         self._topology = topology
-        self._values = evaluator.local(sub.operators)
-        self._units = units(topology, sub, joins=evaluator.joins)
-        self._segments = _as_flags(self._units, topology.task_count)
-        self._unit_of = np.repeat(
-            np.arange(len(self._units)), [len(unit.segments) for unit in self._units]
-        )
-        self._weights = self._unit_weights(evaluator)
-        needs = _needs(topology, sub, self._units, joins=evaluator.joins)
-        self._tasks_of = [segment for unit in self._units for segment in unit.segments]
+        self._local = evaluator.local(sub.operators)
+        cut = units(topology, sub, joins=evaluator.joins)
+        self._units = len(cut)
+        position = {int(task): number for number, task in enumerate(self._local.tasks)}
+        self._tasks_of = [
+            frozenset(position[task] for task in segment)
+            for unit in cut
+            for segment in unit.segments
+        ]
+        self._segments = np.zeros((len(self._tasks_of), len(position)), dtype=np.bool_)
+        for row, tasks in enumerate(self._tasks_of):
+            self._segments[row, list(tasks)] = True
+        self._costs = topology.costs[self._local.tasks].astype(float)
+        self._segment_costs = self._segments * self._costs
+        self._weights = np.concatenate([_unit_weights(evaluator, unit) for unit in cut])
+        self._operator_of = [
+            (name, np.isin(self._local.tasks, np.r_[topology.tasks(name)]))
+            for name in self.operators
+        ]
+        self._prepare_needs(_needs(topology, sub, cut, position, joins=evaluator.joins))
+
+    def _prepare_needs(self, needs: Needs) -> None:
         self._needs_of = [
             list(dict.fromkeys(far for task in sorted(segment) for far in needs.get(task, ())))
             for segment in self._tasks_of
@@ -102,42 +118,46 @@ class Structured(Part):
             for far in dict.fromkeys(far for fars in self._needs_of for far in fars)
         }
 
-    def _unit_weights(self, evaluator: Evaluator) -> NDArray[np.float64]:
-        """What each segment gives with its unit treated as an independent topology."""
-        found = [
-            evaluator.local(unit.operators)(self._segments[self._unit_of == number])
-            for number, unit in enumerate(self._units)
-        ]
-        return np.concatenate(found)
-
     def steps(self, plan: Booleans, budget: int) -> list[Step]:
         """Every segment that is not replicated yet, alone if that adds to the objective and
         otherwise with the segments that it needs; none that exceeds the budget."""
-        new = self._segments & ~plan
-        costs = new @ self._topology.costs
+        own = plan[self._local.tasks]
+        costs = self._segment_costs @ ~own
         open_ = np.flatnonzero((costs > 0) & (costs <= budget))
         if not len(open_):
             return []
-        candidates = self._segments[open_].copy()
-        values = self._values(np.vstack([plan, plan | candidates]))
+        candidates = self._segments[open_]
+        values = self._local.values(np.vstack([own, own | candidates]))
         useless = np.flatnonzero(values[1:] <= values[0] + GAIN)
-        if len(useless) and len(self._units) > 1:
-            worth = self._weights / np.maximum(new @ self._topology.costs, 1e-9)
-            choice = {
-                far: int(rows[worth[rows].argmax()])
-                for far, rows in self._rows_through.items()
-                if len(rows)
-            }
-            for row in useless:
-                candidates[row, sorted(self._completed(int(open_[row]), choice))] = True
-            values[1:][useless] = self._values(plan | candidates[useless])
-        gains = values[1:] - values[0]
-        costs = (candidates & ~plan) @ self._topology.costs
-        return self._ranked(candidates, gains, costs, budget)
+        candidate_costs = costs[open_]
+        if len(useless) and self._units > 1:
+            self._complete(candidates, useless, open_, costs)
+            values[1:][useless] = self._local.values(own | candidates[useless])
+            candidate_costs = (candidates & ~own) @ self._costs
+        return self._ranked(candidates, values[1:] - values[0], candidate_costs, budget)
+
+    def _complete(
+        self,
+        candidates: Booleans,
+        rows: NDArray[np.int64],
+        segments: NDArray[np.int64],
+        costs: NDArray[np.float64],
+    ) -> None:
+        """Complete ``candidates[rows]``, which are the segments ``segments[rows]``."""
+        worth = self._weights / np.maximum(costs, 1e-9)
+        choice = {
+            far: int(through[worth[through].argmax()])
+            for far, through in self._rows_through.items()
+            if len(through)
+        }
+        for row in rows.tolist():
+            candidates[row, list(self._completed(int(segments[row]), choice))] = True
 
     def segments_per_task(self) -> NDArray[np.int64]:
         """In how many segments each task is, shape ``(tasks,)``."""
-        return np.asarray(self._segments.sum(axis=0))
+        counts = np.zeros(self._topology.task_count, dtype=np.int64)
+        counts[self._local.tasks] = self._segments.sum(axis=0)
+        return counts
 
     def _completed(self, segment: int, choice: Mapping[Tree, int]) -> set[int]:
         """The tasks of ``segment`` and of connected segments in other units, until nothing is
@@ -154,27 +174,24 @@ class Structured(Part):
 
     def _ranked(
         self,
-        tasks: Booleans,
+        candidates: Booleans,
         gains: NDArray[np.float64],
-        costs: NDArray[np.int64],
+        costs: NDArray[np.float64],
         budget: int,
     ) -> list[Step]:
         """Steps with a gain and within the budget, best density first, ties in their order."""
         useful = np.flatnonzero((gains > GAIN) & (costs > 0) & (costs <= budget))
         density = (gains[useful] / costs[useful]).round(12)
         order = useful[np.argsort(-density, kind="stable")]
-        kept = tasks[order]
-        touched = np.array(
-            [kept[:, self._topology.tasks(name)].any(axis=1) for name in self.operators]
-        ).T
+        kept = candidates[order]
+        tasks = np.zeros((len(order), self._topology.task_count), dtype=np.bool_)
+        tasks[:, self._local.tasks] = kept
+        touched = np.array([kept[:, mask].any(axis=1) for _, mask in self._operator_of]).T
         return [
-            Step(
-                tasks[row],
-                frozenset(compress(self.operators, flags)),
-                float(gains[row]),
-                int(costs[row]),
+            Step(row, frozenset(compress(self.operators, flags)), gain, round(cost))
+            for row, flags, gain, cost in zip(
+                tasks, touched.tolist(), gains[order].tolist(), costs[order].tolist(), strict=True
             )
-            for row, flags in zip(order, touched.tolist(), strict=True)
         ]
 
 
@@ -189,19 +206,28 @@ def parts_of(evaluator: Evaluator, sink: str) -> list[Part]:
     return parts
 
 
-def _as_flags(cut: Sequence[Unit], count: int) -> Booleans:
-    segments = [segment for unit in cut for segment in unit.segments]
-    flags = np.zeros((len(segments), count), dtype=np.bool_)
-    for row, segment in enumerate(segments):
-        flags[row, list(segment)] = True
-    return flags
+def _unit_weights(evaluator: Evaluator, unit: Unit) -> NDArray[np.float64]:
+    """What each segment gives with its unit treated as an independent topology."""
+    local = evaluator.local(unit.operators)
+    segments = np.zeros((len(unit.segments), evaluator.topology.task_count), dtype=np.bool_)
+    for row, segment in enumerate(unit.segments):
+        segments[row, list(segment)] = True
+    return local.values(segments[:, local.tasks])
 
 
 Needs = Mapping[int, Sequence[Tree]]
-"""Per task on a unit boundary: sets of tasks beyond it, of each of which it needs one."""
+"""Per task on a unit boundary: sets of tasks beyond it, of each of which it needs one. Tasks are
+numbered within the part."""
 
 
-def _needs(topology: Topology, sub: SubTopology, cut: Sequence[Unit], *, joins: bool) -> Needs:
+def _needs(
+    topology: Topology,
+    sub: SubTopology,
+    cut: Sequence[Unit],
+    position: Mapping[int, int],
+    *,
+    joins: bool,
+) -> Needs:
     """Upstream, a join needs every boundary edge, and an independent operator without input in
     its own unit any one of them; downstream, the last operator of a unit needs one reader."""
     kept = {edge for unit in cut for edge in unit.edges}
@@ -218,7 +244,10 @@ def _needs(topology: Topology, sub: SubTopology, cut: Sequence[Unit], *, joins: 
         outputs = [edge for edge in topology.outputs(name) if edge.downstream in sub.operators]
         if not any(edge in kept for edge in outputs):
             _add_needs(topology, needs, outputs, upward=False)
-    return needs
+    return {
+        position[near]: [frozenset(position[task] for task in far) for far in fars]
+        for near, fars in needs.items()
+    }
 
 
 def _add_needs(

@@ -54,7 +54,9 @@ class Evaluator:
         self.topology = topology
         self.objective = objective
         self.joins = objective is Objective.OF
-        self._steps = {name: _step(topology, name, joins=self.joins) for name in topology.order}
+        self._steps = [
+            _step(topology, name, joins=self.joins, place=topology.tasks) for name in topology.order
+        ]
         self.reading = _reading(topology, objective)
         """What each task's fraction adds to the objective, shape ``(tasks,)``."""
         self._readers = np.flatnonzero(self.reading)
@@ -84,36 +86,18 @@ class Evaluator:
         plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
         assert plans.shape[1] == self.topology.task_count, "one flag per task"
         fractions = np.ascontiguousarray(plans.T, dtype=np.float64)
-        for step in self._steps.values():
+        for step in self._steps:
             step(fractions)
         return fractions
 
-    def local(self, operators: Collection[str]) -> Callable[[Booleans], Floats]:
-        """The objective as if every task outside ``operators`` were alive, up to a constant.
-
-        The function takes plans over all tasks, ``(plans, tasks)``, and looks only at those of
-        ``operators``. Where branches meet again in a join it is a first-order estimate.
-        """
-        topology = self.topology
-        steps = [self._steps[name] for name in topology.order if name in operators]
-        leaving = [
-            edge
-            for edge in topology.edges
+    def local(self, operators: Collection[str]) -> Local:
+        """The objective as if every task outside ``operators`` were alive, up to a constant."""
+        edges = [
+            self._edge_influence[edge]
+            for edge in self.topology.edges
             if edge.upstream in operators and edge.downstream not in operators
         ]
-        reading = self.reading + sum(self._edge_influence[edge] for edge in leaving)
-        inside = np.zeros(topology.task_count, dtype=np.bool_)
-        for name in operators:
-            inside[topology.tasks(name)] = True
-        readers = np.flatnonzero(inside & (reading > 0))
-
-        def values(plans: Booleans) -> Floats:
-            fractions = np.ascontiguousarray((plans | ~inside).T, dtype=np.float64)
-            for step in steps:
-                step(fractions)
-            return np.asarray(reading[readers] @ fractions[readers])
-
-        return values
+        return Local(self, operators, np.asarray(self.reading + sum(edges)))
 
     @cached_property
     def influence(self) -> Floats:
@@ -147,6 +131,37 @@ class Evaluator:
         return found
 
 
+class Local:
+    """A few operators of an evaluator's topology, all others alive.
+
+    Where branches meet again in a join outside, it is a first-order estimate.
+    """
+
+    def __init__(self, evaluator: Evaluator, operators: Collection[str], reading: Floats) -> None:
+        topology = evaluator.topology
+        names = [name for name in topology.order if name in operators]
+        places: dict[str, slice] = {}
+        first = 0
+        for name in names:
+            last = first + topology.operator(name).parallelism
+            places[name] = slice(first, last)
+            first = last
+        self.tasks = np.concatenate([np.r_[topology.tasks(name)] for name in names])
+        """The numbers of the operators' tasks in the whole topology."""
+        self._steps = [
+            _step(topology, name, joins=evaluator.joins, place=places.get) for name in names
+        ]
+        self._reading = reading[self.tasks]
+        self._readers = np.flatnonzero(self._reading)
+
+    def values(self, alive: Booleans) -> Floats:
+        """The objective of plans for these tasks alone, ``(plans, len(tasks)) -> (plans,)``."""
+        fractions = np.ascontiguousarray(alive.T, dtype=np.float64)
+        for step in self._steps:
+            step(fractions)
+        return np.asarray(self._reading[self._readers] @ fractions[self._readers])
+
+
 def output_fidelity(topology: Topology, alive: ArrayLike) -> Floats:
     """Output fidelity of every plan for every query: ``(plans, tasks) -> (plans, queries)``."""
     return Evaluator(topology).by_query(alive)
@@ -174,30 +189,41 @@ def _reading(topology: Topology, objective: Objective) -> Floats:
     return reading
 
 
-def _step(topology: Topology, name: str, *, joins: bool) -> Callable[[Floats], None]:
+def _step(
+    topology: Topology, name: str, *, joins: bool, place: Callable[[str], slice | None]
+) -> Callable[[Floats], None]:
     """Multiply the rows of operator ``name``, which hold 1 or 0 for alive or failed, by the
-    fraction of its input that survives."""
-    own = topology.tasks(name)
+    fraction of its input that survives. ``place`` says which rows an operator has; one that has
+    none is alive."""
+    own = place(name)
     edges = topology.inputs(name)
-    streams = [(topology.tasks(edge.upstream), stream(topology, edge)) for edge in edges]
-    if not streams:
+    streams = [(place(edge.upstream), stream(topology, edge)) for edge in edges]
+    correlated = joins and topology.operator(name).join
+    present = [(upstream, surviving) for upstream, surviving in streams if upstream is not None]
+    if not present:
         return lambda fractions: None
-    if len(streams) == 1 or (joins and topology.operator(name).join):
+    if len(streams) == 1 or correlated:
 
         def multiply(fractions: Floats) -> None:
-            for upstream, surviving in streams:
+            for upstream, surviving in present:
                 fractions[own] *= surviving(fractions[upstream])
 
         return multiply
+    weights = [
+        weight[0] if np.ptp(weight) == 0 else weight[:, None]
+        for weight in input_weights(topology, name)
+    ]
+    outside = sum(
+        weight for weight, (upstream, _) in zip(weights, streams, strict=True) if upstream is None
+    )
     weighted = [
-        (weight[0] if np.ptp(weight) == 0 else weight[:, None], upstream, surviving)
-        for weight, (upstream, surviving) in zip(
-            input_weights(topology, name), streams, strict=True
-        )
+        (weight, upstream, surviving)
+        for weight, (upstream, surviving) in zip(weights, streams, strict=True)
+        if upstream is not None
     ]
 
     def add(fractions: Floats) -> None:
-        total: Floats | float = 0.0
+        total = outside
         for weight, upstream, surviving in weighted:
             total = total + weight * surviving(fractions[upstream])
         fractions[own] *= total
