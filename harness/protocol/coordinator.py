@@ -173,8 +173,8 @@ class CoordinatorMachine:
         view.reports = {report.task: report for report in item.copies}
         if not self.loaded:
             return
-        if returned or self.lost_at or self._incomplete():
-            self._decide()
+        if returned:
+            self._decide()  # whatever waits for a slot can have one
         self._note_recovered(item)
         self._sync(item.node)
 
@@ -255,9 +255,6 @@ class CoordinatorMachine:
                 del self.lost_at[report.task]
 
     # -- decisions -------------------------------------------------------------------------
-
-    def _incomplete(self) -> bool:
-        return any(self.tasks[task].replica is None for task in self.replicated)
 
     def _decide(self, *, changed: bool = False) -> None:
         """Bring the registry as near to what the scheme wants as live nodes allow."""

@@ -113,6 +113,8 @@ class RebuildState:
     first_batch: int
     inputs: tuple[tuple[Payload, ...], ...]
     """One entry per batch from ``first_batch`` on; may be empty."""
+    undone: int
+    """How many tentative batches become void: with `Method.UNDO` their history is read back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class Basis:
     def before(self, batch: int, state: State) -> bool:
         """The stable computation is about to process ``batch``; True if it copies its state."""
         every = self._rules.snapshot_every
-        if not every or batch % every:
+        if not every or (batch % every and len(self._history) < every):
             return False
         self.begin(batch, state)
         return True

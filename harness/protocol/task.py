@@ -145,7 +145,12 @@ class TaskMachine(Durable):
             self._rebuild()
             return
         self._hold_corrections()
-        copies = self.basis is not None and self.basis.before(self.position, self.state)
+        redo = self.tentative is not None and self.tentative.active
+        copies = (
+            self.basis is not None
+            and not redo  # the copy from before the failure serves until it is over
+            and self.basis.before(self.position, self.state)
+        )
         self._emit(
             ProcessBatch(
                 cause=self._cause,
@@ -184,6 +189,7 @@ class TaskMachine(Durable):
                 state=state,
                 first_batch=first,
                 inputs=inputs,
+                undone=self.tentative.position - self.position if self.tentative else 0,
             )
         )
 

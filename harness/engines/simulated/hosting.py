@@ -212,7 +212,10 @@ class Hosting:
         cost = costs.copy_us * operator.state_tuples(state)
         each = costs.tuple_us + (costs.compare_us if effect.method is Method.UNDO else 0)
         for offset, inputs in enumerate(effect.inputs):
-            cost += each * operator.tuples(inputs)
+            count = operator.tuples(inputs)
+            cost += each * count
+            if effect.method is Method.UNDO and offset == len(effect.inputs) - 1:
+                cost += costs.compare_us * count * effect.undone
             state, _ = operator.process(state, effect.first_batch + offset, inputs)
         answer = told.StateRebuilt(
             cause=effect.cause,

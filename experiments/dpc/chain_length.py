@@ -1,0 +1,168 @@
+"""Figure 11: a 15 s failure at the input of a chain of one to four nodes.
+
+The paper: with Process & Process the end-to-end delay is αX and the normal delay; with Delay &
+Delay it grows by αX per node, and both stay within kX; Process & Suspend adds up the nodes'
+stabilization. Tentative tuples of Process & Process grow with the chain, because the nodes
+stabilize one after the other; Delay & Delay is no better, and can be worse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.dpc import _shared
+from harness.experiment import (
+    Claim,
+    ClaimKind,
+    Context,
+    Experiment,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+)
+from harness.figures.style import BLUE, ORANGE, VERMILION, stamp
+from harness.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FAILURE_S = 15.0
+BOUND_S = 2.7
+X_S = 3.0
+LENGTHS = (1, 2, 3, 4)
+LOOKS = {
+    "process & process": (VERMILION, "o"),
+    "delay & delay": (BLUE, "s"),
+    "process & suspend": (ORANGE, "^"),
+}
+SLACK_S = 0.2
+
+
+def grid(lengths: tuple[int, ...]) -> list[Point]:
+    return [{"chain": length, "combination": name} for length in lengths for name in LOOKS]
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One failure at the input of one chain."""
+    setting = _shared.setting_of(point, failure_s=FAILURE_S, bound_s=BOUND_S, seed=context.seed())
+    measured = _shared.measure(setting)
+    return Outcome(
+        values={
+            "delay_new_s": measured.delay_new_s,
+            "delay_after_heal_s": measured.delay_after_heal_s,
+            "tentative": measured.tentative,
+        }
+    )
+
+
+def table(results: Results) -> pd.DataFrame:
+    """A row per combination and length."""
+    frame = results.frame.sort_values(["combination", "chain"]).reset_index(drop=True)
+    return frame[["combination", "chain", "delay_new_s", "delay_after_heal_s", "tentative"]]
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Delay to the left, tentative tuples to the right, over the chain's length."""
+    left, right = figure.subplots(1, 2)
+    for name, (colour, marker) in LOOKS.items():
+        rows = table[table["combination"] == name]
+        style = {"color": colour, "marker": marker, "label": name}
+        left.plot(rows["chain"], rows["delay_new_s"], **style)
+        right.plot(rows["chain"], rows["tentative"] / 1000, **style)
+    lengths = sorted(table["chain"].unique())
+    left.plot(lengths, [X_S * k for k in lengths], color="black", linestyle=":", linewidth=0.9)
+    left.annotate(
+        "kX", (lengths[-1], X_S * lengths[-1]), xytext=(-4, 2), textcoords="offset points",
+        ha="right", fontsize=8,
+    )  # fmt: skip
+    left.set_ylabel("longest delay of new tuples,\nend to end (s)")
+    right.set_ylabel("tentative tuples at the client (thousands)")
+    for axes in (left, right):
+        axes.set_xticks(lengths)
+        axes.set_xlabel("nodes in the chain")
+        axes.set_ylim(bottom=0)
+    left.legend(loc="upper left")
+    stamp(figure, f"{_shared.STAMP}; one run per point")
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Delay per policy, and who yields what."""
+    delay = table.pivot_table(index="chain", columns="combination", values="delay_new_s")
+    after = table.pivot_table(index="chain", columns="combination", values="delay_after_heal_s")
+    count = table.pivot_table(index="chain", columns="combination", values="tentative")
+    process, delaying = delay["process & process"], delay["delay & delay"]
+    steps = np.diff(delaying)
+    within = {
+        name: bool((delay[name] <= X_S * delay.index).all())
+        for name in ("process & process", "delay & delay")
+    }
+    suspended = np.diff(after["process & suspend"])
+    grows = np.diff(count["process & process"])
+    no_better = count["delay & delay"] >= count["process & process"]
+    return [
+        Claim(
+            text="With Process & Process the delay is αX and the normal delay at any length",
+            kind=ClaimKind.PAPER,
+            held=bool((process <= BOUND_S + SLACK_S * delay.index).all()),
+            measured={f"{k} nodes": v for k, v in process.items()},
+        ),
+        Claim(
+            text="With Delay & Delay it grows by αX per node",
+            kind=ClaimKind.PAPER,
+            held=bool((np.abs(steps - BOUND_S) <= SLACK_S).all()),
+            measured={"steps_s": steps.tolist(), "bound_s": BOUND_S, "tolerance_s": SLACK_S},
+        ),
+        Claim(
+            text="Both stay within kX (Property 1)",
+            kind=ClaimKind.PAPER,
+            held=all(within.values()),
+            measured={name: delay[name].tolist() for name in within},
+        ),
+        Claim(
+            text="With Process & Suspend the stabilization delays of the nodes add up",
+            kind=ClaimKind.PAPER,
+            held=bool((suspended > 0).all()),
+            measured={f"{k} nodes": v for k, v in after["process & suspend"].items()},
+        ),
+        Claim(
+            text="Tentative tuples of Process & Process grow with the chain",
+            kind=ClaimKind.PAPER,
+            held=bool((grows > 0).all()),
+            measured={f"{k} nodes": v for k, v in count["process & process"].items()},
+        ),
+        Claim(
+            text="Delay & Delay yields no fewer tentative tuples than Process & Process",
+            kind=ClaimKind.PAPER,
+            held=bool(no_better[no_better.index > 1].all()) if len(no_better) > 1 else None,
+            measured={f"{k} nodes": v for k, v in count["delay & delay"].items()},
+        ),
+    ]
+
+
+EXPERIMENT = Experiment(
+    id="dpc/chain-length",
+    paper=_shared.PAPER,
+    figure="Figure 11",
+    title="Failure and stabilization along a chain of nodes",
+    statement=(
+        "Process & Process has the lowest delay and grows in tentative tuples with the chain; "
+        "Delay & Delay adds αX per node and is no better; Process & Suspend is unviable."
+    ),
+    origin=Origin.SIMULATED,
+    grid={Profile.SMOKE: grid((1, 2)), Profile.QUICK: grid(LENGTHS), Profile.PAPER: grid(LENGTHS)},
+    repeats=_shared.ONCE,
+    seconds_per_run=dict.fromkeys(Profile, 2.0),
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        _shared.CHOSEN,
+        "A node forwards its corrections when it is stable again, so the nodes stabilize in turn.",
+    ),
+    figure_size_in=(9.0, 4.0),
+)
