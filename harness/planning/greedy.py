@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 from harness.planning.base import Planner
 from harness.topology.fidelity import Booleans, Evaluator
 
+_FLAGS_AT_ONCE = 1 << 22
+"""Plans times tasks that are judged together: bounds the memory."""
+
 
 class Greedy(Planner):
     """Replicates the tasks whose failure alone hurts most.
@@ -31,5 +34,12 @@ class Greedy(Planner):
 def single_failure_values(evaluator: Evaluator) -> NDArray[np.float64]:
     """The objective when only that task fails, for each task; rounded to 12 digits so that equal
     tasks tie whatever the order of summation."""
-    alone = ~np.eye(evaluator.topology.task_count, dtype=np.bool_)
-    return np.asarray(evaluator.values(alone).round(12))
+    count = evaluator.topology.task_count
+    found = np.empty(count)
+    step = max(1, _FLAGS_AT_ONCE // count)
+    for first in range(0, count, step):
+        tasks = np.arange(first, min(first + step, count))
+        alive = np.ones((len(tasks), count), dtype=np.bool_)
+        alive[np.arange(len(tasks)), tasks] = False
+        found[tasks] = evaluator.values(alive)
+    return found.round(12)

@@ -309,7 +309,8 @@ class Topology:
                 into[tasks] = operator.rate
             for edge in self.inputs(name):
                 into[tasks] += out[self.tasks(edge.upstream)] @ self.shares(edge)
-            out[tasks] = operator.selectivity * into[tasks]
+            with np.errstate(over="ignore"):  # `_check_queries` says which sink is beyond numbers
+                out[tasks] = operator.selectivity * into[tasks]
         into.setflags(write=False)
         out.setflags(write=False)
         return into, out
@@ -369,6 +370,12 @@ class Topology:
                 raise UsageError(
                     f"query {query.name!r} has a sink {query.sink!r} that is no operator",
                     remedy=did_you_mean(query.sink, self._by_name),
+                )
+            if not isfinite(self.output_rates(query.sink).sum()):
+                raise UsageError(
+                    f"the rate of {query.sink!r}, the sink of query {query.name!r}, is beyond all "
+                    "numbers",
+                    remedy="give smaller rates or selectivities upstream of it",
                 )
             if self.output_rates(query.sink).sum() <= 0:
                 raise UsageError(

@@ -28,6 +28,10 @@ from harness.text import did_you_mean
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
 
+MOST_TASKS = 2_000
+"""Per operator. A full edge has the product of its operators' tasks as substreams, and no plan of
+the papers has more than dozens."""
+MOST_UNITS = 1_000_000
 _EXAMPLE = "see `faultline plan --help` for the format"
 
 
@@ -86,7 +90,7 @@ def _operator(entry: Mapping[str, Any], where: str) -> Operator:
     where = f"{where} ({name!r})"
     known = {"name", "parallelism", "join", "selectivity", "weights", "rate", "cost"}
     _check_keys(entry, known, where)
-    parallelism = _whole(entry, "parallelism", where, default=1, least=1)
+    parallelism = _whole(entry, "parallelism", where, default=1, least=1, most=MOST_TASKS)
     join = entry.get("join", False)
     if not isinstance(join, bool):
         raise UsageError(f"{where}: join is {join!r}", remedy="write true or false")
@@ -140,19 +144,31 @@ def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
     return value.strip()
 
 
-def _whole(entry: Mapping[str, Any], key: str, where: str, *, default: int, least: int) -> int:
+def _whole(
+    entry: Mapping[str, Any],
+    key: str,
+    where: str,
+    *,
+    default: int,
+    least: int,
+    most: int = MOST_UNITS,
+) -> int:
     value = entry.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    if not fits:
         raise UsageError(
-            f"{where}: {key} is {value!r}", remedy=f"give a whole number, {least} or more"
+            f"{where}: {key} is {value!r}", remedy=f"give a whole number from {least} to {most:,}"
         )
-    return value
+    return int(value)
 
 
 def _number(value: Any, key: str, where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise UsageError(f"{where}: {key} is {value!r}", remedy="give a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise UsageError(f"{where}: {key} is too large", remedy="give a smaller number") from None
 
 
 def _per_task(
