@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ Examples:
   ./faultline plan topology.yaml --budget 6 --planner optimum --draw plan.svg
   ./faultline plan topology.yaml --budget 0.3 --objective ic --json
 """  # noqa: E501
+_FIRST_NOTE_S, _NOTE_S = 2.0, 10.0
 _PLANNERS = "dp|greedy|sa|optimum|exhaustive"
 
 
@@ -154,7 +156,7 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
             f"--objective: {objective!r} is none", remedy=did_you_mean(objective, list(Objective))
         )
     started = perf_counter()
-    plan = planner(name).plan(topology, budget, Objective(objective))
+    plan = _watched(lambda: planner(name).plan(topology, budget, Objective(objective)), name)
     seconds = perf_counter() - started
     others = [
         (other, planner(other).plan(topology, budget, Objective(objective)))
@@ -172,6 +174,33 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
         "runner_up": {"planner": runner_up, **_described(topology, second)},
         "seconds": seconds,
     }
+
+
+def _watched(plan: Callable[[], ReplicationPlan], name: str) -> ReplicationPlan:
+    """Run ``plan`` on a thread of its own: the solver does not look up for a Ctrl-C, and whoever
+    waits longer than two seconds is told so."""
+    from concurrent.futures import Future
+    from threading import Thread
+    from time import perf_counter
+
+    future: Future[ReplicationPlan] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(plan())
+        except BaseException as error:
+            future.set_exception(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    started, patience_s = perf_counter(), _FIRST_NOTE_S
+    while thread.is_alive():
+        thread.join(patience_s)
+        if thread.is_alive():
+            limit = "; gives the best plan and a bound after 60 s" if name == "optimum" else ""
+            click.echo(f"{name}: planning for {perf_counter() - started:.0f} s{limit}", err=True)
+            patience_s = _NOTE_S
+    return future.result()
 
 
 def _described(topology: Topology, plan: ReplicationPlan) -> dict[str, Any]:

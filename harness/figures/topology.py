@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 _GAP = 1.8
 """Between two operators in one column, in task heights; the name stands there."""
 
+_CLEAR = 40
+"""Substreams of one edge that can be told apart; more are drawn fainter."""
+
 
 def size_in(topology: Topology) -> tuple[float, float]:
     """A figure size in inches in which the topology's tasks stay apart."""
     positions = _positions(topology)
     columns = len(set(positions[:, 0]))
     tallest = np.ptp(positions[:, 1]) + 3
-    return (min(24.0, max(5.0, 1.9 * columns + 1)), min(40.0, max(2.5, 0.3 * tallest + 1)))
+    return (
+        min(24.0, max(5.0, (1.9 if tallest < 40 else 2.8) * columns + 1)),
+        min(40.0, max(2.5, 0.3 * tallest + 1)),
+    )
 
 
 def draw_topology(
@@ -93,10 +99,15 @@ def _draw_substreams(
         rows, columns = rows + up.start, columns + down.start
         surviving = alive[rows] & alive[columns]
         lines = np.stack([positions[rows], positions[columns]], axis=1)
+        faint = min(1.0, (_CLEAR / len(rows)) ** 0.5)
         for flag, color, width in ((False, "#c8c8c8", 0.5), (True, GREEN, 1.3)):
             axes.add_collection(
                 LineCollection(
-                    list(lines[surviving == flag]), colors=color, linewidths=width, zorder=1 + flag
+                    list(lines[surviving == flag]),
+                    colors=color,
+                    linewidths=max(0.4, width * faint),
+                    alpha=max(0.35, faint),
+                    zorder=1 + flag,
                 )
             )
 

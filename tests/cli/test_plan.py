@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from harness.cli import plan as plan_module
 from harness.cli.plan import command, parse_budget
 from harness.errors import UsageError
+from harness.planning.base import ReplicationPlan
+from harness.planning.greedy import Greedy
 from harness.topology import named
 from harness.topology.model import Topology
 from tests.topology.test_text import EXAMPLE
@@ -103,6 +108,36 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         CliRunner().invoke(
             command, [str(tmp_path / "none.yaml"), "--budget", "1"], catch_exceptions=False
         )
+
+
+def test_whoever_waits_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Event()
+    monkeypatch.setattr(plan_module, "_FIRST_NOTE_S", 0.01)
+
+    def echo(text: str, *, err: bool) -> None:
+        assert err
+        print(text)
+        told.set()
+
+    monkeypatch.setattr(click, "echo", echo)
+    topology = named.figure_3b()
+
+    def planning() -> ReplicationPlan:
+        assert told.wait(timeout=30)
+        return Greedy().plan(topology, 3)
+
+    assert plan_module._watched(planning, "optimum") == Greedy().plan(topology, 3)
+    assert "optimum: planning for 0 s; gives the best plan" in capsys.readouterr().out
+
+
+def test_an_error_while_planning_is_the_commands_own() -> None:
+    def failing() -> ReplicationPlan:
+        raise UsageError("too large", remedy="use sa")
+
+    with pytest.raises(UsageError, match="too large"):
+        plan_module._watched(failing, "dp")
 
 
 @pytest.mark.slow
