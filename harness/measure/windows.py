@@ -22,6 +22,13 @@ CALM_S = 5.0
 such a calm is another disturbance, and counted as one."""
 
 
+KEPT_UP_TRIGGERS, KEPT_UP_S = 3.0, 1.0
+"""A twin kept up if its median window took no longer than so many trigger intervals and so many
+seconds: a window waits up to one interval for the batch with the record that closes it, that
+batch, and the next one, which delivers it. Above, the machine was too busy or the rate too high,
+and what a failure adds to that says nothing."""
+
+
 def due_times(
     window_start_s: pd.Series[float],
     *,
@@ -68,6 +75,12 @@ def normal_latency_s(twin: pd.DataFrame, *, from_s: float, until_s: float) -> fl
     if not len(span) or not np.isfinite(span["latency_s"]).all():
         raise ValueError("the twin did not complete every window, so nothing is normal")
     return TOLERANCE * float(span["latency_s"].max())
+
+
+def kept_up(twin: pd.DataFrame, *, trigger_s: float, from_s: float, until_s: float) -> bool:
+    """Whether the no-failure twin followed its load (`KEPT_UP_TRIGGERS`)."""
+    span = twin[(twin["due_s"] >= from_s) & (twin["due_s"] <= until_s)]
+    return bool(span["latency_s"].median() <= KEPT_UP_TRIGGERS * trigger_s + KEPT_UP_S)
 
 
 def recovery_s(

@@ -36,6 +36,7 @@ def judged(
         truth() if expected is None else expected,
         workload=WORKLOAD,
         schedule=SCHEDULE,
+        trigger_s=1.0,
         settle_s=3.0,
     )
 
@@ -197,6 +198,17 @@ def test_series_are_there_for_figure_and_notebook() -> None:
     assert {"latency_s", "copy", "word"} <= set(outcome.series["results"].columns)
 
 
+def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
+    slow = dict.fromkeys(range(-1, 30), 6.0)
+    twin = record(deliveries(slow), name="twin")
+    found = judged(record(deliveries(slow), failures=injected()), twin).values
+    assert found["twin_kept_up"] is False
+    assert found["recovery_s"] is None
+    assert found["output_gap_s"] is None
+    assert found["output_equals_truth"] is True
+    assert values()["twin_kept_up"] is True
+
+
 def test_a_twin_of_itself() -> None:
     outcome = judge(
         record(name="twin"),
@@ -204,6 +216,7 @@ def test_a_twin_of_itself() -> None:
         truth(),
         workload=WORKLOAD,
         schedule=NO_FAILURES,
+        trigger_s=1.0,
         settle_s=3.0,
     )
     assert outcome.values["kills_planned"] == 0

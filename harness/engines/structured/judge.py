@@ -19,6 +19,7 @@ from harness.failures.schedule import Schedule
 from harness.measure.versions import Versions, compare, versions
 from harness.measure.windows import (
     due_times,
+    kept_up,
     longest_silence_s,
     normal_latency_s,
     recovery_s,
@@ -38,6 +39,7 @@ def judge(
     *,
     workload: Workload,
     schedule: Schedule,
+    trigger_s: float,
     settle_s: float,
 ) -> Outcome:
     """``truth`` has ``window_start_s`` and the workload's other columns; the first ``settle_s``
@@ -49,7 +51,7 @@ def judge(
     values = {
         **_correctness(calm, broken, truth, identity, workload),
         **_failures(failed, schedule),
-        **_timing(calm, broken, settle_s),
+        **_timing(calm, broken, trigger_s, settle_s),
         **_resources(twin, failed),
         "records": failed.load.records,
         "load_s": failed.until_s,
@@ -157,7 +159,9 @@ def _first_kill_s(injected: Sequence[InjectedFailure], start_unix_s: float) -> f
     )
 
 
-def _timing(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
+def _timing(calm: _Seen, broken: _Seen, trigger_s: float, settle_s: float) -> dict[str, Any]:
+    """Recovery and gap are null where the twin did not keep up with its load: there is nothing to
+    compare with."""
     until_s = broken.record.until_s
     killed_at_s = _first_kill_s(broken.record.injected, broken.record.start_unix_s)
     values: dict[str, Any] = {
@@ -169,6 +173,9 @@ def _timing(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
         "silence_s": None,
         "twin_silence_s": None,
         "normal_latency_s": None,
+        "twin_kept_up": kept_up(
+            calm.windows, trigger_s=trigger_s, from_s=settle_s, until_s=until_s
+        ),
     }
     try:
         normal_s = normal_latency_s(calm.windows, from_s=settle_s, until_s=until_s)
@@ -181,12 +188,13 @@ def _timing(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
         longest_silence_s(seen.first["arrival_s"], from_s=killed_at_s, until_s=until_s)
         for seen in (broken, calm)
     )
+    values |= {"silence_s": silence, "twin_silence_s": twin_silence}
+    if not values["twin_kept_up"]:
+        return values
     return values | {
         "recovery_s": recovery_s(
             broken.windows, failed_at_s=killed_at_s, normal_s=normal_s, until_s=until_s
         ),
-        "silence_s": silence,
-        "twin_silence_s": twin_silence,
         "output_gap_s": max(0.0, silence - twin_silence),
     }
 

@@ -66,6 +66,7 @@ def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
         truth,
         workload=run.workload,
         schedule=run.schedule,
+        trigger_s=run.trigger_s,
         settle_s=run.settle_s,
     )
 

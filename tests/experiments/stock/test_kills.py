@@ -28,11 +28,22 @@ GOOD: Mapping[tuple[str, float], PassRecord] = {
 }
 
 
-def table_of(passes: Mapping[tuple[str, float], PassRecord], tmp_path: Path) -> pd.DataFrame:
+def table_of(
+    passes: Mapping[tuple[str, float], PassRecord],
+    tmp_path: Path,
+    *,
+    twin: PassRecord | None = None,
+) -> pd.DataFrame:
     rows, directories = [], {}
     for number, ((scheme, interval_s), failed) in enumerate(passes.items()):
         outcome = judge(
-            record(name="twin"), failed, truth(), workload=WORKLOAD, schedule=SCHEDULE, settle_s=3
+            twin or record(name="twin"),
+            failed,
+            truth(),
+            workload=WORKLOAD,
+            schedule=SCHEDULE,
+            trigger_s=interval_s,
+            settle_s=3,
         )
         run = f"run-{number}"
         directories[run] = tmp_path / run
@@ -124,6 +135,13 @@ def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
     unmeasured = [claim.text for claim in claims if claim.held is None]
     assert len(unmeasured) == 3
     assert not failing(claims)
+
+
+def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None:
+    behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    claims = check(table_of(GOOD, tmp_path, twin=behind), victim="worker")
+    assert {claim.held for claim in claims if claim.kind is ClaimKind.PAPER} == {None}
+    assert all(claim.held for claim in claims if claim.kind is ClaimKind.INVARIANT)
 
 
 @pytest.mark.slow
