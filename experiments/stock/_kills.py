@@ -122,10 +122,11 @@ RUN_COLUMNS = (
     "scheme", "interval_s", "repeat", "recovery_s", "output_gap_s", "silence_s",
     "twin_silence_s", "normal_latency_s", "twin_kept_up", "killed_at_s", "kills_planned",
     "kills_done", "processes_killed", "kill_lateness_s", "output_equals_truth",
-    "output_equals_twin", "twin_equals_truth", "difference_from_truth", "difference_from_twin", "contradictions",
-    "duplicates", "accuracy_first", "results", "dropped_rows", "restarts", "load_s",
-    "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s", "twin_latency_p50_s",
-    "twin_latency_p99_s", "twin_latency_max_s", "cpu_s", "twin_cpu_s", "resident_bytes",
+    "output_equals_twin", "twin_equals_truth", "difference_from_truth", "difference_from_twin",
+    "contradictions", "duplicates", "accuracy_first", "results", "dropped_rows", "restarts",
+    "load_s", "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s",
+    "twin_latency_p50_s", "twin_latency_p99_s", "twin_latency_max_s", "cpu_s", "twin_cpu_s",
+    "resident_bytes",
 )  # fmt: skip
 
 
