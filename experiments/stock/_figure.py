@@ -120,7 +120,7 @@ def _mark(axes: Axes, run: Any, *, victim: str | None = None) -> None:
 def _summary(
     axes: Axes, runs: pd.DataFrame, column: str, label: str, *, least_top: float = 1.0
 ) -> None:
-    """Every run as a point; a run that did not come back stands at the top, hollow."""
+    """Every run as a point; a run without the number stands at the top, hollow."""
     places = _places(runs)
     top = float(np.nanmax([*runs[column].astype(float) * 1.2, least_top]))
     for row in rows(runs):
@@ -141,6 +141,15 @@ def _summary(
     axes.set_xlim(-0.5, len(places) - 0.5)
     axes.set_ylim(0, top)
     axes.set_ylabel(label)
+    if runs[column].isna().any():
+        axes.annotate(
+            "hollow: did not catch up, or the twin fell behind",
+            (0.99, 0.97),
+            xycoords="axes fraction",
+            ha="right",
+            va="top",
+            fontsize=7,
+        )
     repeats = int(runs.groupby(["scheme", "interval_s"]).size().min())
     axes.set_title(f"every run ({repeats} per point)", fontsize=8, fontweight="normal", loc="right")
 
