@@ -34,7 +34,7 @@ from workloads.operators import (
     timestamps,
     whole_records,
 )
-from workloads.records import whole
+from workloads.records import behind_watermark, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -86,7 +86,7 @@ def _query(epsilon_kmh: int) -> Query:
         from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
         standing = whole(sources["cars"], REPORT, interval(LAG_S)).where(
-            F.col("speed") <= epsilon_kmh
+            behind_watermark(F.col("speed") <= epsilon_kmh)
         )
         window = F.window("timestamp", interval(WINDOW_S)).alias("window")
         cars = F.array_join(F.array_sort(F.collect_set("car")), " ")

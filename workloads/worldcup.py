@@ -46,6 +46,7 @@ from workloads.operators import (
     totals,
     whole_records,
 )
+from workloads.records import behind_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -106,7 +107,7 @@ def _query(window_s: float, slide_s: float, watermark_delay_s: float) -> Query:
         requests = (
             sources["requests"]
             .withWatermark("timestamp", interval(watermark_delay_s))
-            .where(F.length("value") == RECORD_BYTES)
+            .where(behind_watermark(F.length("value") == RECORD_BYTES))
             .select(
                 "timestamp",
                 "partition",

@@ -20,6 +20,7 @@ from harness.failures.generators import random_target
 from harness.failures.schedule import Schedule
 from harness.results import Results
 from harness.seeds import generator
+from workloads.base import Workload, load_workload_file
 from workloads.wordcount import word_count
 
 PUNCTUAL_S = 1.0
@@ -91,8 +92,17 @@ def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
 
 
-def run_kill(point: Point, context: Context, *, rack: bool) -> Outcome:
-    """One point: kill a node, or a whole rack, chosen by the seed."""
+def run_kill(
+    point: Point,
+    context: Context,
+    *,
+    rack: bool,
+    workload: Workload | None = None,
+    rate_per_s: float = RATE_PER_S,
+) -> Outcome:
+    """One point: kill a node, or a whole rack, chosen by the seed. Without a ``workload`` it is
+    the user's own, or word count."""
+    workload = workload or _chosen(context)  # first: a bad file is refused before anything starts
     scale = SCALES[context.profile]
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
@@ -101,16 +111,23 @@ def run_kill(point: Point, context: Context, *, rack: bool) -> Outcome:
     targets = sorted({n.rack if rack else n.name for n in cluster.nodes()})
     longer_s = scale.stretched_s(interval)
     run = StockRun(
-        workload=word_count(text=context.options.get("text", ()), seed=context.seed("text")),
+        workload=workload,
         scheme=str(point["scheme"]),
         trigger_s=interval,
-        rate_per_s=RATE_PER_S,
+        rate_per_s=rate_per_s,
         load_s=scale.load_s + longer_s,
         warmup_s=scale.warmup_s,
         settle_s=scale.settle_s,
         schedule=_schedule(context, scale, interval, targets),
     )
     return measure(run, cluster, context)
+
+
+def _chosen(context: Context) -> Workload:
+    own = context.options.get("workload")
+    if own is not None:
+        return load_workload_file(Path(own))
+    return word_count(text=context.options.get("text", ()), seed=context.seed("text"))
 
 
 def _schedule(

@@ -62,5 +62,5 @@ EXPERIMENT = Experiment(
     claims=claims,
     notes=NOTES,
     figure_size_in=(9.0, 7.0),
-    accepts=frozenset({"failures", "text"}),
+    accepts=frozenset({"failures", "text", "workload"}),
 )

@@ -38,17 +38,17 @@ def query(spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     fields = F.split(F.col("value").cast("string"), ",")
-    sensor, hundredths = (fields[i].cast("int") for i in range(2))
+    sensor, hundredths = (fields[i].try_cast("int") for i in range(2))
     readings = (
         sources["readings"]
         .withWatermark("timestamp", f"{DELAY_S} seconds")
-        .where(F.length("value") > 0)
         .select("timestamp", sensor.alias("sensor"), hundredths.alias("hundredths"))
     )
     window = F.window("timestamp", f"{WINDOW_S} seconds", f"{SLIDE_S} seconds")
     return (
         readings.groupBy(window, "sensor")
         .agg(F.max("hundredths").alias("hottest"))
+        .where(F.col("hottest").isNotNull())  # a marker is empty and has no reading
         .select(F.col("window.start").alias("window_start"), "sensor", "hottest")
     )
 

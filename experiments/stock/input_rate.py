@@ -1,0 +1,264 @@
+"""Throughput and latency against input rate, up to saturation, for every workload.
+
+One application under checkpoint, no failures: each rate is sent for some seconds, the next one
+is twice as high, until the query no longer keeps up. What a workload can take and how late it is
+at each rate say what a kill at that rate will cost, and make two engines comparable at the same
+latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.stock._workloads import WORKLOADS, workload_of
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.experiment import (
+    Claim,
+    ClaimKind,
+    Context,
+    Experiment,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+)
+from harness.figures.style import BLUE, GREY, VERMILION
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from harness.engines.structured.passes import PassRecord
+    from harness.results import Results
+    from workloads.base import Workload
+
+TRIGGER_S = 1.0
+KEEPS_UP = 0.95
+"""A rate is sustained if this share of the records is in committed batches `GRACE_S` after the
+last one was sent. Fixed before anything was measured."""
+GRACE_S = 2 * TRIGGER_S
+SETTLE_S = 3.0
+LOWEST_PER_S = 500
+STEPS = {Profile.SMOKE: 2, Profile.QUICK: 7, Profile.PAPER: 9}
+LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 12.0, Profile.PAPER: 40.0}
+WORKERS_PER_RACK = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 2}
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One workload: rates from the lowest up, on one warm application, until it is saturated."""
+    from harness.engines.structured.fleet import running_fleet
+
+    workload = workload_of(str(point["workload"]), context)
+    cluster = context.cluster(
+        ClusterSpec(racks=2, workers_per_rack=WORKERS_PER_RACK[context.profile])
+    )
+    directory = cluster.run_directory / f"rates-{context.directory.name}"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    with running_fleet(cluster, "checkpoint", workload, directory) as fleet:
+
+        def send(rate_per_s: float) -> dict[str, Any]:
+            record = _pass(workload, rate_per_s, cluster, fleet, directory, context)
+            return summarize(record, workload, rate_per_s)
+
+        send(LOWEST_PER_S)  # for the virtual machines to compile; measured by nobody
+        for step in range(STEPS[context.profile]):
+            rows.append(send(LOWEST_PER_S * 2.0**step))
+            if not rows[-1]["sustained"] or rows[-1]["invalid"]:
+                break
+    sustained = [row["offered_per_s"] for row in rows if row["sustained"]]
+    return Outcome(
+        values={"sustained_per_s": max(sustained, default=None), "rates": len(rows)},
+        series={"rates": pd.DataFrame(rows)},
+        invalid=rows[0]["invalid"],
+    )
+
+
+def _pass(
+    workload: Workload,
+    rate_per_s: float,
+    cluster: Cluster,
+    fleet: Any,
+    directory: Any,
+    context: Context,
+) -> PassRecord:
+    from harness.engines.structured.passes import Pass, PassPlan
+    from harness.failures.schedule import NO_FAILURES
+    from harness.load.profile import RateProfile
+
+    context.progress(f"{rate_per_s:g} records/s")
+    plan = PassPlan(
+        name=f"rate-{rate_per_s:g}",
+        workload=workload,
+        rate=RateProfile.constant(rate_per_s, LOAD_S[context.profile]),
+        trigger_s=TRIGGER_S,
+        schedule=NO_FAILURES,
+    )
+    with Pass(plan, cluster, fleet, directory, context) as one:
+        return one.run()
+
+
+def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict[str, Any]:
+    """What one rate gave: records processed by the end of the load, latency of its results."""
+    batches = record.batches[record.batches["at_s"] > 0]
+    in_time = batches.loc[batches["at_s"] <= record.until_s + GRACE_S, "rows"].sum()
+    share = min(1.0, float(in_time) / record.load.records)
+    latency_s = latencies_s(record, workload)
+    return {
+        "offered_per_s": rate_per_s,
+        "processed_per_s": share * record.load.records / record.until_s,
+        "sustained": bool(record.drained and share >= KEEPS_UP),
+        "latency_p50_s": float(latency_s.quantile(0.5)) if len(latency_s) else None,
+        "latency_p99_s": float(latency_s.quantile(0.99)) if len(latency_s) else None,
+        "results": len(latency_s),
+        "dropped_rows": int(record.batches["dropped_rows"].sum()),
+        "invalid": record.load.invalid,
+    }
+
+
+def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
+    """Arrival minus due time of each result's first version, for windows that a record of the
+    load closed after the settling time."""
+    from harness.measure.versions import versions
+
+    identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
+    first = versions(record.deliveries, identity, workload.values).first
+    passed = first["window_start_s"] + workload.window_s + workload.watermark_delay_s
+    due = np.max(
+        [_next_record_s(stream.rate.records, record.until_s, passed) for stream in
+         record.plan.streams], axis=0,
+    )  # fmt: skip
+    latency: pd.Series[float] = (first["arrival_s"] - due)[np.isfinite(due) & (due >= SETTLE_S)]
+    return latency
+
+
+def _next_record_s(records: int, load_s: float, at_s: pd.Series[float]) -> np.ndarray:
+    """When the first record at or after each instant is due, of a stream at constant rate."""
+    number = np.ceil(at_s.to_numpy(dtype=float) * records / load_s - 1e-9)
+    return np.where(number < records, number * load_s / records, np.inf)
+
+
+def table(results: Results) -> pd.DataFrame:
+    """A row per workload, repetition and rate."""
+    rates = results.series("rates", ["workload", "repeat"])
+    return rates.sort_values(["workload", "repeat", "offered_per_s"], ignore_index=True)
+
+
+def claims(table: pd.DataFrame) -> Sequence[Claim]:
+    """Nothing was dropped; every workload was driven to saturation; latency rises there."""
+    last = table.groupby(["workload", "repeat"]).last()
+    first = table.groupby(["workload", "repeat"]).first()
+    saturated = ~last["sustained"].astype(bool)
+    ratio = last["latency_p99_s"].astype(float) / first["latency_p99_s"].astype(float)
+    judged = ratio[saturated].dropna()
+    return [
+        Claim(
+            text="The watermark dropped no row at any rate",
+            kind=ClaimKind.INVARIANT,
+            held=bool((table["dropped_rows"] == 0).all()),
+            measured={"dropped_rows": int(table["dropped_rows"].sum())},
+        ),
+        Claim(
+            text="Every workload was driven to saturation",
+            kind=ClaimKind.PAPER,
+            held=bool(saturated.all()),
+            measured=_by_workload(_highest(table)),
+        ),
+        Claim(
+            text="Where a workload is saturated its 99th percentile of latency is above that at "
+            "the lowest rate",
+            kind=ClaimKind.PAPER,
+            held=bool((judged > 1).all()) if len(judged) else None,
+            measured=_by_workload(judged),
+        ),
+    ]
+
+
+def _highest(table: pd.DataFrame) -> pd.Series[float]:
+    """The highest sustained rate per workload and repetition; NaN if not even the lowest was."""
+    sustained = table["offered_per_s"].where(table["sustained"].astype(bool))
+    return sustained.groupby([table["workload"], table["repeat"]]).max()
+
+
+def _by_workload(values: pd.Series[float]) -> Mapping[str, Any]:
+    return {f"{key[0]}, repetition {key[1]}": value for key, value in values.items()}  # type: ignore[index]
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Per workload: above, records processed against records sent; below, latency."""
+    shown = [name for name in WORKLOADS if (table["workload"] == name).any()]
+    axes = figure.subplots(2, len(shown), squeeze=False, sharex="col", sharey="row")
+    for column, name in enumerate(shown):
+        mine = table[table["workload"] == name]
+        _throughput(axes[0, column], mine)
+        _latency(axes[1, column], mine)
+        axes[0, column].set_title(WORKLOADS[name].label)
+        axes[1, column].set_xlabel("records sent per second")
+    axes[0, 0].set_ylabel("records processed per second")
+    axes[1, 0].set_ylabel("latency of results (s)")
+    handles = [h for row in (0, 1) for h in axes[row, 0].get_legend_handles_labels()[0]]
+    labels = [text for row in (0, 1) for text in axes[row, 0].get_legend_handles_labels()[1]]
+    figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=8)
+
+
+def _throughput(axes: Axes, mine: pd.DataFrame) -> None:
+    ends = [mine["offered_per_s"].min(), mine["offered_per_s"].max()]
+    axes.plot(ends, ends, color=GREY, lw=1, ls="--", label="as many as sent")
+    for _, one in mine.groupby("repeat"):
+        axes.plot(one["offered_per_s"], one["processed_per_s"], color=BLUE, lw=1)
+    for sustained, face in ((True, BLUE), (False, "none")):
+        part = mine[mine["sustained"].astype(bool) == sustained]
+        axes.plot(
+            part["offered_per_s"], part["processed_per_s"], color=BLUE, marker="o", ls="none",
+            markerfacecolor=face, label="sustained" if sustained else "saturated",
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+
+
+def _latency(axes: Axes, mine: pd.DataFrame) -> None:
+    for column, color, label in (
+        ("latency_p50_s", BLUE, "median"),
+        ("latency_p99_s", VERMILION, "99th percentile"),
+    ):
+        for number, (_, one) in enumerate(mine.groupby("repeat")):
+            axes.plot(
+                one["offered_per_s"], one[column].astype(float), color=color, marker=".",
+                label=label if not number else f"_{label}",
+            )  # fmt: skip
+    axes.set_yscale("log")
+
+
+EXPERIMENT = Experiment(
+    id="stock/input-rate",
+    paper="Faultline",
+    figure="input rate",
+    title="Throughput and latency against input rate, up to saturation",
+    statement="Every workload keeps up with its input up to some rate; beyond it results are "
+    "ever later.",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [{"workload": "accidents"}],
+        Profile.QUICK: [{"workload": name} for name in WORKLOADS],
+        Profile.PAPER: [{"workload": name} for name in WORKLOADS],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 200, Profile.PAPER: 700},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "One application under checkpoint, trigger and checkpoint interval 1 s, no failures; each "
+        "rate is twice the one before, on the same warm application. The load generator, Kafka "
+        "and the engine share the machine.",
+        f"Sustained: {KEEPS_UP:.0%} of the records are in committed batches {GRACE_S:g} s after "
+        "the last one was sent. Axes are logarithmic.",
+        *(scaled.note for scaled in WORKLOADS.values()),
+    ),
+    figure_size_in=(11.0, 5.5),
+)

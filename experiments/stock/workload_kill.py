@@ -1,0 +1,212 @@
+"""The same kill under every workload of the papers: checkpoint against active replication.
+
+The World Cup top 100, traffic jams and accident detection run on the stock engine from Kafka to
+Kafka while one worker is killed and restarted some seconds later (word count has
+`stock/worker-kill` to itself). Each is a query of another shape: three aggregations in a row, a
+join of two aggregations, and a filter with a one-second window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.stock._kills import RUN_COLUMNS, run_kill
+from experiments.stock._workloads import WORKLOADS, workload_of
+from harness.experiment import (
+    Claim,
+    ClaimKind,
+    Context,
+    Experiment,
+    Origin,
+    Outcome,
+    Point,
+    Profile,
+)
+from harness.figures.style import GREY, ORANGE, SCHEMES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from harness.results import Results
+
+SHOWN = ("world-cup", "traffic-jams", "accidents")
+TRIGGER_S = 1
+
+
+def _point(workload: str, scheme: str) -> Point:
+    return {"workload": workload, "scheme": scheme, "interval_s": TRIGGER_S}
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One workload under one scheme: twin, kill, truth."""
+    name = str(point["workload"])
+    return run_kill(
+        point,
+        context,
+        rack=False,
+        workload=workload_of(name, context),
+        rate_per_s=WORKLOADS[name].rate_per_s,
+    )
+
+
+def table(results: Results) -> pd.DataFrame:
+    """A row per run, pass and half second, with the run's own numbers on each of them."""
+    timeline = results.series("timeline")
+    failures = results.series("failures")
+    restarted = failures[failures["action"] == "restart"].groupby("run")["at_s"].min()
+    whole = [name for name in results.frame.columns if name.startswith("latency_")]
+    frame = results.frame.rename(columns={name: f"run_{name}" for name in whole})
+    runs = frame[["run", "workload", *RUN_COLUMNS]]
+    runs = runs.assign(restarted_at_s=runs["run"].map(restarted))
+    return timeline.merge(runs, on="run", validate="many_to_one").sort_values(
+        ["workload", "scheme", "repeat", "run", "pass", "at_s"], ignore_index=True
+    )
+
+
+def _runs(table: pd.DataFrame) -> pd.DataFrame:
+    return table.drop_duplicates("run").reset_index(drop=True)
+
+
+def claims(table: pd.DataFrame) -> Sequence[Claim]:
+    """Real kills and equal output under every workload; a shorter gap under replication."""
+    runs = _runs(table)
+    killed = (runs["kills_planned"] > 0) & (runs["kills_done"] == runs["kills_planned"])
+    return [
+        Claim(
+            text="Every planned kill reached a living process",
+            kind=ClaimKind.INVARIANT,
+            held=bool((killed & (runs["processes_killed"] > 0)).all()),
+            measured=_named(runs, "processes_killed"),
+        ),
+        *(_equal(runs, name) for name in SHOWN if (runs["workload"] == name).any()),
+        *(_shorter(runs, name) for name in SHOWN),
+    ]
+
+
+def _named(runs: pd.DataFrame, column: str) -> dict[str, object]:
+    keys = runs["workload"] + " " + runs["scheme"] + " " + runs["repeat"].astype(str)
+    return dict(zip(keys, runs[column], strict=True))
+
+
+def _equal(runs: pd.DataFrame, workload: str) -> Claim:
+    mine = runs[runs["workload"] == workload]
+    equal = mine["output_equals_truth"].astype(bool) & mine["output_equals_twin"].astype(bool)
+    untouched = (mine["contradictions"] == 0) & (mine["dropped_rows"] == 0)
+    return Claim(
+        text=f"{WORKLOADS[workload].label}: with a worker killed the output equals the batch "
+        "ground truth and the no-failure twin, and no result came with two values",
+        kind=ClaimKind.INVARIANT,
+        held=bool((equal & untouched).all()),
+        measured={
+            "results": _named(mine, "results"),
+            "differences": _named(mine, "difference_from_truth"),
+        },
+    )
+
+
+def _shorter(runs: pd.DataFrame, workload: str) -> Claim:
+    mine = runs[runs["workload"] == workload]
+    gaps = mine.groupby("scheme")["output_gap_s"].mean()
+    both = {"active", "checkpoint"} <= set(gaps.dropna().index)
+    return Claim(
+        text=f"{WORKLOADS[workload].label}: the output gap after a worker kill is shorter under "
+        "active replication than under checkpoint",
+        kind=ClaimKind.PAPER,
+        held=bool(gaps["active"] < gaps["checkpoint"]) if both else None,
+        measured={"mean_output_gap_s": {str(key): value for key, value in gaps.items()}},
+    )
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Per workload the 99th percentile of latency over time under both schemes and without a
+    failure, and below the recovery time of every run."""
+    runs = _runs(table)
+    shown = [name for name in SHOWN if (runs["workload"] == name).any()]
+    axes = figure.subplots(
+        2, len(shown), squeeze=False, gridspec_kw={"height_ratios": [2.2, 1]}, sharex="row"
+    )
+    for column, name in enumerate(shown):
+        mine = table[table["workload"] == name]
+        _over_time(axes[0, column], mine)
+        axes[0, column].set_title(WORKLOADS[name].label)
+        _recoveries(axes[1, column], _runs(mine))
+    axes[0, 0].set_ylabel("latency of results, p99 (s)")
+    axes[1, 0].set_ylabel("recovery (s)")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8)
+
+
+def _over_time(axes: Axes, mine: pd.DataFrame) -> None:
+    first = mine["repeat"].min()
+    for scheme in ("checkpoint", "active"):
+        part = mine[(mine["scheme"] == scheme) & (mine["repeat"] == first)]
+        if not len(part):
+            continue
+        look, run = SCHEMES[scheme], part.iloc[0]
+        for name, color, label in (
+            ("twin", GREY, "no failure" if scheme == "checkpoint" else "_no failure"),
+            ("failed", look.color, look.label),
+        ):
+            values = part[(part["pass"] == name) & np.isfinite(part["latency_p99_s"])]
+            axes.plot(
+                values["at_s"], values["latency_p99_s"], color=color, marker=".", label=label,
+                linewidth=1 if name == "twin" else 1.6,
+            )  # fmt: skip
+        if scheme == "checkpoint" and not pd.isna(run["killed_at_s"]):
+            until = run["load_s"] if pd.isna(run["restarted_at_s"]) else run["restarted_at_s"]
+            axes.axvspan(
+                run["killed_at_s"], until, color=ORANGE, alpha=0.2, lw=0, label="worker down"
+            )
+        axes.set_xlim(0, run["load_s"])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("seconds since the load began")
+
+
+def _recoveries(axes: Axes, runs: pd.DataFrame) -> None:
+    for place, scheme in enumerate(("checkpoint", "active")):
+        look = SCHEMES[scheme]
+        found = runs.loc[runs["scheme"] == scheme, "recovery_s"].astype(float)
+        axes.plot(
+            np.full(len(found), place), found, color=look.color, marker=look.marker, ls="none"
+        )
+        if found.isna().any():
+            axes.annotate(
+                f"{int(found.isna().sum())} not caught up", (place, 0), fontsize=7, ha="center",
+                xytext=(0, 4), textcoords="offset points",
+            )  # fmt: skip
+    axes.set_xticks([0, 1], ["checkpoint", "active"])
+    axes.set_xlim(-0.5, 1.5)
+    axes.set_ylim(bottom=0)
+
+
+EXPERIMENT = Experiment(
+    id="stock/workload-kill",
+    paper="Faultline",
+    figure="worker kill, other workloads",
+    title="The kill of one worker under the papers' other workloads",
+    statement="Whatever the query computes, a worker's kill leaves its output equal; it comes "
+    "late under checkpoint and goes on under active replication.",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [_point(w, "checkpoint") for w in SHOWN],
+        Profile.QUICK: [_point(w, s) for w in SHOWN for s in ("checkpoint", "active")],
+        Profile.PAPER: [_point(w, s) for w in SHOWN for s in ("checkpoint", "active")],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 110, Profile.PAPER: 230},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        *(WORKLOADS[name].note for name in SHOWN),
+        "Scaled down to two cores. The trigger interval, which is the checkpoint interval, is 1 s. "
+        "Time lines are of the first repetition, points of every run.",
+    ),
+    figure_size_in=(10.0, 5.5),
+)

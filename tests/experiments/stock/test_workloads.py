@@ -1,0 +1,188 @@
+"""Claims, tables and figures of the experiments over all workloads, on runs made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.stock import input_rate, workload_kill
+from experiments.stock._kills import run_kill
+from experiments.stock._workloads import WORKLOADS
+from harness.engines.structured.judge import judge
+from harness.engines.structured.passes import PassRecord
+from harness.errors import UsageError
+from harness.experiment import Claim, Profile
+from harness.figures.style import new_figure, styled
+from harness.results import Results
+from tests.engines.constructed import (
+    LOAD_S,
+    RATE,
+    SCHEDULE,
+    WORKLOAD,
+    deliveries,
+    injected,
+    record,
+    truth,
+)
+from workloads.base import Workload
+
+STOPPED = record(deliveries({start: 15.0 - start for start in range(7, 14)}), failures=injected())
+WENT_ON = record(failures=injected())
+GOOD: Mapping[tuple[str, str], PassRecord] = {
+    (workload, scheme): STOPPED if scheme == "checkpoint" else WENT_ON
+    for workload in workload_kill.SHOWN
+    for scheme in ("checkpoint", "active")
+}
+
+
+def kills(passes: Mapping[tuple[str, str], PassRecord], directory: Path) -> pd.DataFrame:
+    rows, directories = [], {}
+    for number, ((workload, scheme), failed) in enumerate(passes.items()):
+        outcome = judge(
+            record(name="twin"),
+            failed,
+            truth(),
+            workload=WORKLOAD,
+            schedule=SCHEDULE,
+            settle_s=3,
+            trigger_s=1,
+        )
+        run = f"run-{number}"
+        directories[run] = directory / run
+        directories[run].mkdir()
+        for name, series in outcome.series.items():
+            series.to_parquet(directories[run] / f"{name}.parquet", index=False)
+        point = {"workload": workload, "scheme": scheme, "interval_s": 1, "repeat": 0, "run": run}
+        rows.append({**outcome.values, **point})
+    return workload_kill.table(Results(pd.DataFrame(rows), directories))
+
+
+def verdicts(claims: list[Claim]) -> list[bool | None]:
+    return [claim.held for claim in claims]
+
+
+def test_every_claim_about_kills_holds_where_it_should(tmp_path: Path) -> None:
+    table = kills(GOOD, tmp_path)
+    assert verdicts(list(workload_kill.claims(table))) == [True] * 7
+    with styled():
+        figure = new_figure(workload_kill.EXPERIMENT.figure_size_in)
+        workload_kill.draw(table, figure)
+    assert [axes.get_title() for axes in figure.axes[:3]] == [
+        WORKLOADS[name].label for name in workload_kill.SHOWN
+    ]
+
+
+def test_claims_about_kills_fail_when_they_should(tmp_path: Path) -> None:
+    wrong = deliveries().replace({"count": {107: 108}})
+    missed = [replace(done, victims=[]) for done in injected()]
+    bent = {
+        **GOOD,
+        ("traffic-jams", "checkpoint"): record(wrong, failures=injected()),
+        ("accidents", "active"): replace(WENT_ON, injected=missed),
+    }
+    held = {c.text: c.held for c in workload_kill.claims(kills(bent, tmp_path))}
+    failed = [text.split(":")[0] for text, is_held in held.items() if is_held is False]
+    assert failed[0].startswith("Every planned kill")
+    assert failed[1] == WORKLOADS["traffic-jams"].label
+
+
+def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
+    one = {key: value for key, value in GOOD.items() if key == ("world-cup", "checkpoint")}
+    assert verdicts(list(workload_kill.claims(kills(one, tmp_path)))) == [True, True, *[None] * 3]
+
+
+# Rates
+
+
+def batches(rows: int, until_s: float) -> pd.DataFrame:
+    return pd.DataFrame({"at_s": [1.0, until_s], "dropped_rows": [0, 0], "rows": [0, rows]})
+
+
+def test_a_rate_is_sustained_when_its_records_are_committed_in_time() -> None:
+    in_time = record(batches=batches(RATE.records, LOAD_S + 1))
+    row = input_rate.summarize(in_time, WORKLOAD, 100)
+    assert row["sustained"]
+    assert row["processed_per_s"] == pytest.approx(100)
+    assert row["latency_p50_s"] == pytest.approx(1.0)
+    for late in (
+        record(batches=batches(RATE.records, LOAD_S + 9)),
+        record(batches=batches(RATE.records * 9 // 10, LOAD_S)),
+        replace(in_time, drained=False),
+    ):
+        assert not input_rate.summarize(late, WORKLOAD, 100)["sustained"]
+
+
+def test_only_windows_that_a_record_closed_count_for_latency() -> None:
+    latency = input_rate.latencies_s(record(), WORKLOAD)
+    # Windows of 2 s with a delay of 1 s: due from 3 s on, the last one just before 30 s.
+    assert len(latency) == 3 * 27
+    assert latency.to_numpy() == pytest.approx(1.0)
+
+
+def rates(**changes: object) -> pd.DataFrame:
+    rows = [
+        {
+            "workload": workload, "repeat": 0, "offered_per_s": 500.0 * 2**step,
+            "processed_per_s": min(500.0 * 2**step, 3_500.0), "sustained": step < 3,
+            "latency_p50_s": 1.0 + step, "latency_p99_s": 1.5 + 2 * step, "results": 50,
+            "dropped_rows": 0, "invalid": None, **changes,
+        }
+        for workload in WORKLOADS
+        for step in range(4)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_claims_about_rates(tmp_path: Path) -> None:
+    assert verdicts(list(input_rate.claims(rates()))) == [True, True, True]
+    assert verdicts(list(input_rate.claims(rates(dropped_rows=1)))) == [False, True, True]
+    assert verdicts(list(input_rate.claims(rates(sustained=True)))) == [True, False, None]
+    assert verdicts(list(input_rate.claims(rates(latency_p99_s=1.0)))) == [True, True, False]
+    with styled():
+        figure = new_figure(input_rate.EXPERIMENT.figure_size_in)
+        input_rate.draw(rates(), figure)
+    assert len(figure.axes) == 2 * len(WORKLOADS)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_workload_can_be_built_by_another_process(name: str) -> None:
+    workload = WORKLOADS[name].make(7)
+    assert workload.reference is not None
+    again = workload.reference.build()
+    assert isinstance(again, Workload)
+    assert again.sources == workload.sources
+    assert again.columns == workload.columns
+    assert (again.window_s, again.slide_s) == (workload.window_s, workload.slide_s)
+
+
+def test_a_bad_workload_file_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    class NoCluster:
+        """A context whose cluster must not be asked for."""
+
+        profile = Profile.SMOKE
+
+        def __init__(self, text: str) -> None:
+            file = tmp_path / f"own_{abs(hash(text))}.py"
+            file.write_text(text)
+            self.options = {"workload": str(file)}
+
+        def cluster(self, spec: object) -> object:
+            raise AssertionError("a cluster was started")
+
+        def seed(self, *names: object) -> int:
+            return 1
+
+    point = {"scheme": "checkpoint", "interval_s": 1}
+    for text, said in (
+        ("x = 1\n", "defines no WORKLOAD"),
+        ("WORKLOAD = 3\n", "WORKLOAD is a int"),
+        ("\n\nraise KeyError('sensor')\n", "line 3: KeyError"),
+        ("def broken(:\n", "line 1"),
+        ("from workloads.base import Workload\nWORKLOAD = Workload(name='x')\n", "line 2"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            run_kill(point, NoCluster(text), rack=False)  # type: ignore[arg-type]
