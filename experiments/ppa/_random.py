@@ -161,6 +161,12 @@ def mean_of(table: pd.DataFrame, panel: str, planner: str) -> Callable[[str], pd
     return lambda variant: part[part["variant"] == variant].set_index("x")["mean"]
 
 
+def place(index: object) -> str:
+    """A row of a table in words: ``"c / full / 0.9"``."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return " / ".join(part if isinstance(part, str) else f"{part:g}" for part in parts)
+
+
 def everywhere(points: Sequence[Point]) -> dict[Profile, Sequence[Point]]:
     """The same grid in every profile."""
     return dict.fromkeys(Profile, points)

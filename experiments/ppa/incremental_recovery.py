@@ -90,7 +90,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             measured={
                 "mean_margin": margin.mean(),
                 "smallest_margin": margin.min(),
-                "where": str(margin.idxmin()),
+                "where": _random.place(margin.idxmin()),
                 "points_where_to_is_ahead": int((margin < -1e-12).sum()),
                 "points": len(margin),
             },

@@ -96,7 +96,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             held=bool((margin > 0).all()),
             measured={
                 "smallest_margin": margin.min(),
-                "where": str(margin.idxmin()),
+                "where": _random.place(margin.idxmin()),
                 "not_better": int((margin <= 0).sum()),
                 "combinations": len(margin),
             },

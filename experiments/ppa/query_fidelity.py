@@ -88,7 +88,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             held=bool(behind.max() <= CLOSE),
             measured={
                 "largest_gap": behind.max(),
-                "where": str(behind.idxmax()),
+                "where": _random.place(behind.idxmax()),
                 "mean_gap": behind.mean(),
                 "tolerance": CLOSE,
             },

@@ -88,7 +88,7 @@ def _always_better(means: pd.DataFrame) -> Claim:
         "SA outperforms the greedy algorithm in all combinations of specification and ratio",
         (margin > 0).all(),
         smallest_margin=margin.min(),
-        where=str(margin.idxmin()),
+        where=_random.place(margin.idxmin()),
         combinations=len(margin),
         not_better=int((margin <= 0).sum()),
     )
@@ -148,7 +148,7 @@ def _factor(means: pd.DataFrame) -> Claim:
         "SA improves on greedy by up to one order of magnitude",
         len(apart) and apart.max() >= 10,
         largest_factor=apart.max() if len(apart) else None,
-        where=str(apart.idxmax()) if len(apart) else None,
+        where=_random.place(apart.idxmax()) if len(apart) else None,
         greedy_gives_nothing_at=int((means["greedy"] == 0).sum()),
     )
 
