@@ -89,6 +89,7 @@ class CoordinatorMachine:
         """Task to (when it was found lost, its position then), until it is back there."""
         self._by_node: list[dict[int, Copy]] = [{} for _ in nodes]
         self._told_epoch = -1
+        self._validated: list[Assignment] = []
         self._effects: list[Effect] = []
         self._cause = ""
         self._now = now
@@ -456,6 +457,7 @@ class CoordinatorMachine:
     def _order(self, copy: Copy) -> None:
         order = CopyOrdered(
             cause=self._cause,
+            boot=copy.boot,
             task=copy.task,
             incarnation=copy.incarnation,
             term=copy.term,
@@ -541,7 +543,9 @@ class CoordinatorMachine:
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless the whole state makes sense."""
         try:
-            self.registry().validate()
+            if self.tasks != self._validated:
+                self.registry().validate()
+                self._validated = list(self.tasks)
             assert self.stored_version <= self.version, "a version was stored that never was"
             for node, copies in enumerate(self._by_node):
                 assert len(copies) <= self.nodes[node].slots, f"node {node} is overfull"

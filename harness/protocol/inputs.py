@@ -154,6 +154,8 @@ class CopyOrdered:
     """This node shall host a copy of a task."""
 
     cause: str
+    boot: int
+    """The node's life it is meant for: a later one must not start the same copy again."""
     task: int
     incarnation: int
     """Which copy; never used twice for one task."""

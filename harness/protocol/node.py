@@ -70,6 +70,8 @@ class NodeMachine:
         return copy.handle(item, now=now)
 
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
+        if order.boot != self.boot:
+            return ()  # the coordinator does not know of this life yet; a heartbeat will tell it
         hosted = self.copies.get(order.task)
         if hosted is not None and hosted.incarnation >= order.incarnation:
             return ()  # the order was repeated, or a later one overtook it

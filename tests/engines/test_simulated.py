@@ -74,6 +74,19 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None
     assert traces[0] == traces[1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(55, id="copies of a node's earlier life were kept by a new coordinator"),
+        pytest.param(233, id="a source went back for a request from long ago"),
+        pytest.param(4073, id="an order reached a later life of its node"),
+    ],
+)
+def test_schedules_that_once_broke_it(seed: int) -> None:
+    run_seed(seed)
+
+
 def test_without_faults_nothing_is_tentative_and_nobody_takes_over() -> None:
     for scheme in SCHEMES:
         options = replace(

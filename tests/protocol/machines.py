@@ -38,6 +38,7 @@ class TaskUnderTest:
         )
         order = told.CopyOrdered(
             cause=CAUSE,
+            boot=1,
             task=task,
             incarnation=1,
             term=term,

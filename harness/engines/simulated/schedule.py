@@ -113,17 +113,35 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
 def draw_nodes(
     wiring: Wiring, scheme: Scheme, random: Random
 ) -> tuple[tuple[NodeInfo, ...], tuple[int, ...]]:
-    """Working nodes with the primaries, round-robin over the racks, and standby nodes."""
+    """Working nodes with the primaries, round-robin over the racks, and standby nodes.
+
+    A large topology is placed as the PPA papers place theirs: four sources to a node, every
+    other task on one of its own, as many standby nodes as those.
+    """
     tasks = len(wiring.names)
     racks = random.randint(2, 4)
-    working = tasks if tasks > 12 else random.randint(max(2, tasks // 2), tasks)
-    per_node = -(-tasks // working)
-    standby = max(1, working * random.randint(2, 4) // 4)
-    slots = per_node + -(-len(scheme.replicated) // standby) + random.randint(0, 1)
-    nodes = [
-        NodeInfo(name=f"w{n}", rack=f"r{n % racks}", slots=per_node) for n in range(working)
-    ] + [NodeInfo(name=f"s{n}", rack=f"r{n % racks}", slots=slots) for n in range(standby)]
-    return tuple(nodes), tuple(task % working for task in wiring.tasks)
+    if tasks > 12:
+        placement = _place_like_the_papers(wiring)
+        standby = sum(1 for task in wiring.tasks if wiring.upstream[task])
+    else:
+        working = random.randint(max(2, tasks // 2), tasks)
+        placement = tuple(task % working for task in wiring.tasks)
+        standby = max(1, working * random.randint(2, 4) // 4)
+    hosted = [placement.count(node) for node in range(max(placement) + 1)]
+    slots = max(hosted) + -(-len(scheme.replicated) // standby) + random.randint(0, 1)
+    nodes = [NodeInfo(name=f"w{n}", rack=f"r{n % racks}", slots=s) for n, s in enumerate(hosted)]
+    nodes += [NodeInfo(name=f"s{n}", rack=f"r{n % racks}", slots=slots) for n in range(standby)]
+    return tuple(nodes), placement
+
+
+def _place_like_the_papers(wiring: Wiring) -> tuple[int, ...]:
+    place = {source: number // 4 for number, source in enumerate(wiring.sources)}
+    following = max(place.values()) + 1
+    for task in wiring.tasks:
+        if task not in place:
+            place[task] = following
+            following += 1
+    return tuple(place[task] for task in wiring.tasks)
 
 
 def draw_costs(random: Random) -> Costs:

@@ -1,0 +1,90 @@
+"""How fast schedules run: the 15-task recovery topology, the kernel, and growth with tasks.
+
+Absolute numbers depend on the machine; each benchmark stores what it counted in ``extra_info``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.engines.simulated.kernel import MESSAGE, Kernel
+from harness.engines.simulated.options import Options
+from harness.engines.simulated.run import simulate
+from harness.engines.simulated.schedule import SCHEMES, draw
+from harness.engines.simulated.topologies import layered
+
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_schedules_of_the_recovery_topology(benchmark: Any, scheme: str) -> None:
+    """Thirty batches and three faults or more, `validate()` and every checker on."""
+    schedules = [draw(seed, scheme=scheme, topology="recovery") for seed in SEEDS]
+    assert all(options.batches >= 30 and len(options.faults) >= 3 for options in schedules)
+    simulate(schedules[0])  # computes the twin, which all schedules share
+
+    def run() -> int:
+        reports = [simulate(options) for options in schedules]
+        assert all(report.violation is None for report in reports)
+        return sum(report.events for report in reports)
+
+    events = benchmark.pedantic(run, rounds=3)
+    seconds = benchmark.stats.stats.min
+    benchmark.extra_info["schedules_per_minute"] = 60 * len(schedules) / seconds
+    benchmark.extra_info["events_per_s"] = events / seconds
+
+
+def test_kernel_events(benchmark: Any) -> None:
+    """Events that do nothing but schedule the next one."""
+    count = 100_000
+
+    def run() -> int:
+        kernel = Kernel()
+
+        def again(left: int) -> None:
+            if left:
+                kernel.at(kernel.now + 1, MESSAGE, again, left - 1)
+
+        kernel.at(0, MESSAGE, again, count)
+        kernel.run(until=count)
+        return kernel.processed
+
+    assert benchmark.pedantic(run, rounds=3) == count + 1
+    benchmark.extra_info["events_per_s"] = count / benchmark.stats.stats.min
+
+
+def tree(leaves: int) -> Callable[[], Options]:
+    """A merge tree with ``leaves`` sources below a local checkpoint scheme, without faults."""
+    sizes = [leaves]
+    while sizes[-1] > 1:
+        sizes.append(sizes[-1] // 2)
+    wiring = layered(
+        sizes,
+        [(level, level + 1, "merge") for level in range(len(sizes) - 1)],
+        memory=3,
+        names=[f"O{level}" for level in range(len(sizes))],
+    )
+    base = draw(0, scheme="checkpoint", topology="chain")
+    return lambda: replace(
+        base,
+        wiring=wiring,
+        nodes=tuple(replace(base.nodes[0], name=f"n{t}", slots=1) for t in wiring.tasks),
+        placement=tuple(wiring.tasks),
+        batches=10,
+        faults=(),
+    )
+
+
+@pytest.mark.parametrize("leaves", [8, 32, 128])
+def test_growth_with_tasks(benchmark: Any, leaves: int) -> None:
+    """Time per task and batch should stay where it is as the topology grows."""
+    options = tree(leaves)()
+    simulate(options)
+    report = benchmark.pedantic(simulate, args=(options,), rounds=3)
+    assert report.violation is None
+    steps = len(options.wiring.names) * options.batches
+    benchmark.extra_info["us_per_task_and_batch"] = 1e6 * benchmark.stats.stats.min / steps
