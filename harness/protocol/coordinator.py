@@ -42,6 +42,7 @@ from harness.protocol.inputs import (
 from harness.protocol.recovery import replay_starts, source_start
 from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.scheme import Closing, Recovery, Scheme
+from harness.protocol.slots import FreeSlots
 from harness.protocol.story import Story
 from harness.protocol.wiring import Wiring
 
@@ -88,6 +89,7 @@ class CoordinatorMachine:
         self.lost_at: dict[int, tuple[int, int]] = {}
         """Task to (when it was found lost, its position then), until it is back there."""
         self._by_node: list[dict[int, Copy]] = [{} for _ in nodes]
+        self._slots = FreeSlots(self.nodes, ())
         self._told_epoch = -1
         self._validated: list[Assignment] = []
         self._effects: list[Effect] = []
@@ -260,6 +262,7 @@ class CoordinatorMachine:
     def _decide(self, *, changed: bool = False) -> None:
         """Bring the registry as near to what the scheme wants as live nodes allow."""
         before = list(self.tasks)
+        self._count_slots()
         self._promote_replicas()
         lost = [task for task, a in enumerate(self.tasks) if a.primary is None]
         if lost:
@@ -280,6 +283,7 @@ class CoordinatorMachine:
         for task in self.wiring.tasks:
             self._place(task, self.placement[task], start=Start.EMPTY)
         self._index_copies()
+        self._count_slots()
         self._add_replicas()
 
     def _promote_replicas(self) -> None:
@@ -293,7 +297,7 @@ class CoordinatorMachine:
 
     def _restore_local(self, lost: list[int]) -> None:
         for task in lost:
-            node = self._free_node(avoid=None)
+            node = self._slots.take()
             if node is None:
                 return
             self._place_alone(task, node)
@@ -338,13 +342,11 @@ class CoordinatorMachine:
     def _nodes_for(self, tasks: Sequence[int]) -> dict[int, int] | None:
         """A node for each, or None while there are too few slots for all."""
         nodes: dict[int, int] = {}
-        taken = [0] * len(self.nodes)
         for task in tasks:
-            node = self._free_node(avoid=None, taken=taken)
+            node = self._slots.take()
             if node is None:
                 return None
             nodes[task] = node
-            taken[node] += 1
         return nodes
 
     def _positions(self) -> dict[int, int]:
@@ -373,20 +375,16 @@ class CoordinatorMachine:
         for task in self.replicated:
             assignment = self.tasks[task]
             if assignment.replica is None and assignment.primary is not None:
-                node = self._free_node(avoid=assignment.primary.node)
+                node = self._slots.take(avoid=assignment.primary.node)
                 if node is not None:
                     self._place_alone(task, node, replica=True)
 
-    def _free_node(self, *, avoid: int | None, taken: Sequence[int] | None = None) -> int | None:
-        """The live node with a free slot that hosts least; another rack than ``avoid``'s first."""
-        best: tuple[bool, int, int] | None = None
-        for node, info in enumerate(self.nodes):
-            load = len(self._by_node[node]) + (taken[node] if taken else 0)
-            if not self.views[node].alive or load >= info.slots or node == avoid:
-                continue
-            together = avoid is not None and info.rack == self.nodes[avoid].rack
-            best = min(best or (True, 1 << 30, node), (together, load, node))
-        return best[2] if best else None
+    def _count_slots(self) -> None:
+        """Start a decision from the slots that are free now."""
+        self._slots = FreeSlots(
+            self.nodes,
+            [(n, len(self._by_node[n])) for n, view in enumerate(self.views) if view.alive],
+        )
 
     def _place(
         self,
@@ -501,16 +499,15 @@ class CoordinatorMachine:
             return
         self._told_epoch = self.epoch
         for task, assignment in enumerate(self.tasks):
-            if assignment.primary is not None:
-                message = EpochCompleted(cause=self._cause, task=task, position=self.epoch)
-                self._effects.append(
-                    Send(
-                        cause=self._cause,
-                        to=task,
-                        incarnation=assignment.primary.incarnation,
-                        message=message,
-                    )
-                )
+            if assignment.primary is None:
+                continue
+            incarnation = assignment.primary.incarnation
+            message = EpochCompleted(
+                cause=self._cause, task=task, incarnation=incarnation, position=self.epoch
+            )
+            self._effects.append(
+                Send(cause=self._cause, to=task, incarnation=incarnation, message=message)
+            )
 
     def _close_lost(self) -> None:
         """Forge boundaries for tasks that have been lost for longer than the bound."""
@@ -543,12 +540,13 @@ class CoordinatorMachine:
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless the whole state makes sense."""
         try:
-            if self.tasks != self._validated:
-                self.registry().validate()
-                self._validated = list(self.tasks)
             assert self.stored_version <= self.version, "a version was stored that never was"
+            if self.tasks == self._validated:
+                return  # nothing was decided since
+            self.registry().validate()
             for node, copies in enumerate(self._by_node):
                 assert len(copies) <= self.nodes[node].slots, f"node {node} is overfull"
+            self._validated = list(self.tasks)
         except AssertionError as error:
             raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error
 

@@ -128,10 +128,13 @@ class ProgressReported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCompleted:
-    """Every task has stored the coordinated checkpoint at ``position``."""
+    """No batch before ``position`` is needed any more: every task has stored the coordinated
+    checkpoint there or, with source replay, has processed all before it."""
 
     cause: str
     task: int
+    incarnation: int
+    """The copy that may trim; one that has gone back since must not."""
     position: int
 
 

@@ -41,6 +41,8 @@ class NodeMachine:
         self._initial = initial
         self.copies: dict[int, TaskMachine] = {}
         """By task, ascending: a node hosts at most one copy of a task."""
+        self._newest: dict[int, int] = {}
+        """The highest incarnation of each task that was ever hosted in this life."""
         self._beats = 0
 
     def start(self, *, now: int) -> Sequence[Effect]:
@@ -72,9 +74,9 @@ class NodeMachine:
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
         if order.boot != self.boot:
             return ()  # the coordinator does not know of this life yet; a heartbeat will tell it
-        hosted = self.copies.get(order.task)
-        if hosted is not None and hosted.incarnation >= order.incarnation:
-            return ()  # the order was repeated, or a later one overtook it
+        if order.incarnation <= self._newest.get(order.task, 0):
+            return ()  # repeated, overtaken by a later one, or late and long since retired
+        self._newest[order.task] = order.incarnation
         copy = TaskMachine(
             order, wiring=self.wiring, scheme=self.scheme, initial=self._initial(order.task)
         )

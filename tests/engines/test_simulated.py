@@ -81,6 +81,8 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None
         pytest.param(55, id="copies of a node's earlier life were kept by a new coordinator"),
         pytest.param(233, id="a source went back for a request from long ago"),
         pytest.param(4073, id="an order reached a later life of its node"),
+        pytest.param(6995, id="leave to trim reached a copy that had gone back since"),
+        pytest.param(6287, id="a late order brought a retired copy back"),
     ],
 )
 def test_schedules_that_once_broke_it(seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -62,9 +63,15 @@ class Tally:
         return 60 * self.schedules / self.elapsed_s if self.elapsed_s else 0.0
 
 
-def _run_seed(task: tuple[Choice, int]) -> Report:
+def run_seed(task: tuple[Choice, int]) -> Report:
+    """One schedule. The cyclic collector rests meanwhile: it finds nothing, and takes a sixth of
+    the time to do so."""
     choice, seed = task
-    return simulate(choice.options(seed))
+    gc.disable()
+    try:
+        return simulate(choice.options(seed))
+    finally:
+        gc.enable()
 
 
 def _ignore_interrupts() -> None:
@@ -75,10 +82,10 @@ def reports(choice: Choice, workers: int) -> Iterator[Report]:
     """One report per seed, in the order of seeds."""
     tasks = ((choice, seed) for seed in choice.seeds)
     if workers <= 1 or len(choice.seeds) <= CHUNK:
-        yield from map(_run_seed, tasks)
+        yield from map(run_seed, tasks)
         return
     with get_context("spawn").Pool(workers, initializer=_ignore_interrupts) as pool:
-        yield from pool.imap(_run_seed, tasks, chunksize=CHUNK)
+        yield from pool.imap(run_seed, tasks, chunksize=CHUNK)
 
 
 def run_campaign(choice: Choice, *, workers: int, watch: Callable[[Tally], None]) -> Tally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 _PRIME = (1 << 61) - 1
@@ -20,6 +21,7 @@ def mix(*numbers: int) -> int:
     return value
 
 
+@lru_cache(maxsize=4096)
 def source_batch(source: int, batch: int, tuples: int) -> Digest:
     """What a source partition holds."""
     return (tuples, mix(source, batch, tuples))
