@@ -81,7 +81,9 @@ SCALES: Mapping[Profile, Scale] = {
         warmup_s=0,
         settle_s=1,
     ),
-    Profile.QUICK: Scale(workers_per_rack=2, load_s=24, kill_at_s=8, restart_after_s=8, warmup_s=6),
+    Profile.QUICK: Scale(
+        workers_per_rack=2, load_s=24, kill_at_s=8, restart_after_s=8, warmup_s=12
+    ),
     Profile.PAPER: Scale(
         workers_per_rack=2, load_s=60, kill_at_s=20, restart_after_s=20, warmup_s=20
     ),
