@@ -23,7 +23,6 @@ from harness.protocol import task as task_module
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.durability import Durable
 from harness.protocol.inbox import Inbox
-from harness.protocol.inputs import Start
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import Basis
 from harness.protocol.registry import Assignment
@@ -127,14 +126,6 @@ def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
 
 
 _replay_starts = recovery.replay_starts
-
-
-def rolls_back_the_lost_alone(self: Any, lost: list[int]) -> None:
-    nodes = self._nodes_for(lost)
-    for task in lost if nodes else ():
-        start = Start.EPOCH if self.wiring.upstream[task] else Start.EMPTY
-        send_from = 0 if start is Start.EPOCH else self.epoch
-        self._place(task, nodes[task], start=start, position=self.epoch, send_from=send_from)
 
 
 def completes_epochs_early(self: Any) -> None:
@@ -275,7 +266,6 @@ MUTATIONS = (
     Mutation("store no output buffer", Durable, "_store", forgets_output_buffer, LOCAL, 0),
     Mutation("skip a batch on restore", Durable, "_loaded", skips_a_batch, LOCAL, 0),
     Mutation("source replay without warm-up", coordinator_module, "replay_starts", no_warm_up, ("replay",), 0),
-    Mutation("roll only the lost task back", CoordinatorMachine, "_restore_global", rolls_back_the_lost_alone, ("global",), 195),
     Mutation("complete an epoch too early", CoordinatorMachine, "_complete_epoch", completes_epochs_early, ("global",), 0),
     Mutation("a replica forgets what was sent but not acknowledged", Supplying, "_progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
     Mutation("a sink reports what is not published", Durable, "_report_progress", reports_what_is_not_published, REPLICAS, 496),

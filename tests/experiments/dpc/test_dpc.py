@@ -19,6 +19,7 @@ from experiments.dpc import (
     reconciliation,
     serialization,
 )
+from experiments.ppa import scale
 from harness.experiment import ClaimKind, Experiment, Profile
 from harness.figures.style import new_figure, styled
 from harness.protocol.scheme import Policy
@@ -35,6 +36,7 @@ EXPERIMENTS = [
         properties,
         reconciliation,
         serialization,
+        scale,
     )
 ]
 
