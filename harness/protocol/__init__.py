@@ -19,4 +19,18 @@ A host calls ``handle(input, now=...)`` on a `NodeMachine` or a `CoordinatorMach
 effects say and answers. It may lose, repeat, delay and reorder messages, and drop any effect; it
 must fence terms at the store and at the output partition, keep what they accepted, and run
 operators that are functions of their arguments. ``now`` is in integer microseconds.
+
+What cannot be survived; ``tests/engines/test_limits.py`` has a schedule for each that can be shown:
+
+* a store that loses checkpoints it has confirmed: upstream buffers are trimmed behind them (a
+  replica of every task helps, as long as one copy of each lives);
+* fewer slots than tasks: what has no slot waits until a node comes back, and with it everything
+  downstream (stable output; tentative output goes on);
+* the store or the coordinator away: running tasks go on, but nothing is taken over or restored
+  until they are back, because decisions are stored before they are acted upon;
+* a log that loses input, or output that it has confirmed;
+* a store or an output partition that does not fence terms: two primaries could write;
+* an operator that is no function of its arguments, or whose state depends on more batches than
+  its ``memory`` says (source replay and undo/redo rebuild from that many);
+* wrong data: no message is checked for anything but where it comes from.
 """

@@ -1,0 +1,94 @@
+"""What the protocol cannot survive, each with the schedule that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.topologies import chain
+from harness.engines.simulated.world import World
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Recovery, Scheme
+
+NEVER_US = 10_000_000_000
+CRASH_US = 12_500_000
+
+
+def options(*faults: Fault, standby: int = 2, replicated: tuple[int, ...] = ()) -> Options:
+    """A chain of a source and three tasks, a node each, checkpoints every three batches."""
+    wiring = chain(3, memory=2)
+    nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(4)]
+    nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=2) for n in range(standby)]
+    return replace(
+        draw(0, scheme="checkpoint", topology="chain"),
+        wiring=wiring,
+        scheme=Scheme(
+            name="limits",
+            recovery=Recovery.LOCAL,
+            checkpoint_every=3,
+            replicated=replicated,
+            heartbeat_us=500_000,
+            suspect_after_us=1_250_000,
+        ),
+        nodes=tuple(nodes),
+        placement=(0, 1, 2, 3),
+        costs=Costs(batch_us=1_000),
+        network=Network(),
+        faults=faults,
+    )
+
+
+def crash(node: int, until_us: int = NEVER_US) -> Fault:
+    return Fault(kind=FaultKind.CRASH, at_us=CRASH_US, until_us=until_us, target=node)
+
+
+def away(kind: FaultKind, until_us: int = NEVER_US) -> Fault:
+    return Fault(kind=kind, at_us=CRASH_US - 1, until_us=until_us)
+
+
+def completes(given: Options, meanwhile: Callable[[World], None] = lambda _: None) -> bool:
+    """Does the output become complete within two minutes? ``meanwhile`` acts before the crash."""
+    world = World(given)
+    world.start()
+    world.kernel.run(until=CRASH_US - 2)
+    meanwhile(world)
+    return world.kernel.run(until=120_000_000, stop=world.finished)
+
+
+def forget_everything(world: World) -> None:
+    world.store._checkpoints.clear()
+
+
+def test_it_survives_a_crash() -> None:
+    assert completes(options(crash(2)))
+
+
+def test_not_a_store_that_loses_checkpoints() -> None:
+    """Upstream buffers were trimmed behind a checkpoint that is gone."""
+    assert not completes(options(crash(2)), forget_everything)
+
+
+def test_unless_every_task_has_a_replica() -> None:
+    given = options(crash(2), standby=4, replicated=(0, 1, 2, 3))
+    assert completes(given, forget_everything)
+
+
+def test_not_too_few_slots_until_a_node_comes_back() -> None:
+    assert not completes(options(crash(2), standby=0))
+    assert completes(options(crash(2, until_us=60_000_000), standby=0))
+
+
+def test_no_takeover_while_the_store_is_away() -> None:
+    """Decisions are stored before they are acted upon, replicas or not."""
+    given = options(crash(2), away(FaultKind.STORE), standby=4, replicated=(0, 1, 2, 3))
+    assert not completes(given)
+    healed = options(crash(2), away(FaultKind.STORE, 60_000_000), standby=4)
+    assert completes(healed)
+
+
+def test_no_recovery_without_a_coordinator_but_work_goes_on() -> None:
+    assert completes(options(away(FaultKind.COORDINATOR)))
+    assert not completes(options(crash(2), away(FaultKind.COORDINATOR)))
+    assert completes(options(crash(2), away(FaultKind.COORDINATOR, 60_000_000)))
