@@ -122,12 +122,19 @@ class Bystander:
     def faulted(self, world: Any, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN):
             self._covered = False  # heartbeats get lost, or the plan no longer holds all tasks
+        stored = world.store.registry
+        wanted = {
+            (copy.task, copy.incarnation)  # a copy that was given up is no copy any more
+            for assignment in (stored.tasks if stored is not None else ())
+            for copy in (assignment.primary, assignment.replica)
+            if copy is not None
+        }
         healthy = {
             task
             for node in world.nodes
             if node.alive and not (node.paused or node.cut)
             for task, copy in node.machine.copies.items()
-            if copy.phase is Phase.READY
+            if copy.phase is Phase.READY and (task, copy.incarnation) in wanted
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
