@@ -6,10 +6,11 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from harness.errors import UsageError
 from harness.experiment import Experiment, Profile
-from harness.text import did_you_mean, format_duration
+from harness.text import format_duration
 
 GROUPS = {
     "ppa": "PPA: partially active replication (ICDE 2016, TKDE 2019)",
@@ -50,9 +51,12 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
     for wanted in ids:
         matches = [e for e in known.values() if wanted in (e.id, e.group)]
         if not matches:
+            names = [*dict.fromkeys(e.group for e in known.values()), *known]
+            near = get_close_matches(wanted.rstrip("/"), names, n=1)
             raise UsageError(
                 f"there is no experiment {wanted!r}",
-                remedy=did_you_mean(wanted, known) + " (faultline list shows all)",
+                remedy=(f"did you mean {near[0]!r}? " if near else "")
+                + "./faultline list shows all of them",
             )
         chosen.update({experiment.id: experiment for experiment in matches})
     return list(chosen.values())

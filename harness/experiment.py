@@ -164,6 +164,9 @@ class Experiment:
     figure_size_in: tuple[float, float] = (8.0, 4.5)
     accepts: frozenset[str] = frozenset()
     """Names of the user's options that this experiment understands."""
+    check: Callable[[Profile, Mapping[str, Any]], None] | None = None
+    """Raises `harness.errors.UsageError` for options that cannot be used, before anything is
+    started; called with the profile and the options it accepts."""
 
     @property
     def group(self) -> str:

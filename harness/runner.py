@@ -163,7 +163,7 @@ class Runner:
         self, experiments: Sequence[Experiment], settings: RunSettings
     ) -> Sequence[PlannedRun]:
         """Every run of these experiments, cheapest experiment first."""
-        _check_options(experiments, settings.options)
+        _check_options(experiments, settings)
         ordered = sorted(
             experiments, key=lambda e: (estimate_s(e, settings.profile, settings.repeats), e.id)
         )
@@ -272,14 +272,23 @@ def _options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[
     return {name: value for name, value in options.items() if name in experiment.accepts}
 
 
-def _check_options(experiments: Sequence[Experiment], options: Mapping[str, Any]) -> None:
-    for name in options:
+def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
+    for name in settings.options:
         if not any(name in experiment.accepts for experiment in experiments):
             raise UsageError(
-                f"--{name} changes nothing in {', '.join(e.id for e in experiments)}",
+                f"--{name} changes nothing in {_some([e.id for e in experiments])}",
                 remedy=f"leave --{name} out, or name an experiment that takes it "
-                "(faultline list shows which)",
+                "(./faultline list shows which)",
             )
+    for experiment in experiments:
+        options = _options_for(experiment, settings.options)
+        if experiment.check is not None and options:
+            experiment.check(settings.profile, options)
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.cluster.base import ClusterSpec
+from harness.cluster.base import Action, ClusterSpec
 from harness.engines.structured.run import StockRun, measure
 from harness.experiment import Claim, ClaimKind, Context, Outcome, Point, Profile
 from harness.failures.files import read_schedule
@@ -21,6 +21,7 @@ from harness.failures.schedule import Schedule
 from harness.results import Results
 from harness.seeds import generator
 from workloads.base import Workload, load_workload_file
+from workloads.text import read_lines, text_files
 from workloads.wordcount import word_count
 
 PUNCTUAL_S = 1.0
@@ -123,6 +124,19 @@ def run_kill(
         schedule=_schedule(context, scale, interval, targets),
     )
     return measure(run, cluster, context)
+
+
+def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
+    """Refuse files of the user's that cannot be used, before any server is started."""
+    if "failures" in options:
+        spec = ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
+        read_schedule(Path(options["failures"])).check(
+            nodes=spec.node_names, racks=spec.rack_names, actions=set(Action)
+        )
+    if "text" in options:
+        read_lines(text_files([Path(path) for path in options["text"]]))
+    if "workload" in options:
+        load_workload_file(Path(options["workload"]))
 
 
 def _chosen(context: Context) -> Workload:

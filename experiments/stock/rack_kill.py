@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.stock._figure import draw_kills
-from experiments.stock._kills import NOTES, check, point, run_kill, tabulate
+from experiments.stock._kills import NOTES, check, check_options, point, run_kill, tabulate
 from harness.experiment import Claim, Context, Experiment, Origin, Outcome, Point, Profile
 
 VICTIM = "rack"
@@ -63,4 +63,5 @@ EXPERIMENT = Experiment(
     notes=NOTES,
     figure_size_in=(9.0, 7.0),
     accepts=frozenset({"failures", "text", "workload"}),
+    check=check_options,
 )

@@ -9,7 +9,8 @@ from typing import NoReturn
 import click
 
 from harness import __version__
-from harness.errors import FaultlineError
+from harness.errors import EnvironmentFailure, FaultlineError
+from harness.text import did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module with a click command called `command`, one line of help)
@@ -35,7 +36,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            ctx.fail(f"there is no command {cmd_name!r}; {did_you_mean(cmd_name, COMMANDS)}")
         command = importlib.import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
         return command
@@ -67,4 +68,12 @@ def main() -> NoReturn:
     except FaultlineError as error:
         click.echo(f"faultline: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        failure = EnvironmentFailure(
+            f"{where}{error.strerror or error}",
+            remedy="make room there or choose another place; what was recorded before is whole",
+        )
+        click.echo(f"faultline: {failure}", err=True)
+        sys.exit(failure.exit_code)
     sys.exit(0)

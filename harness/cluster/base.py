@@ -32,6 +32,16 @@ class ClusterSpec:
     """Spark task slots of one worker."""
     memory_mb_per_worker: int = 1024
 
+    @property
+    def rack_names(self) -> list[str]:
+        return [f"r{rack}" for rack in range(1, self.racks + 1)]
+
+    @property
+    def node_names(self) -> list[str]:
+        """Of every rack in turn."""
+        in_rack = range(1, self.workers_per_rack * self.nodes_per_worker + 1)
+        return [f"{rack}n{number}" for rack in self.rack_names for number in in_rack]
+
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
