@@ -38,7 +38,7 @@ def query(spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     fields = F.split(F.col("value").cast("string"), ",")
-    sensor, hundredths = (fields[i].try_cast("int") for i in range(2))
+    sensor, hundredths = (F.get(fields, F.lit(i)).try_cast("int") for i in range(2))
     readings = (
         sources["readings"]
         .withWatermark("timestamp", f"{DELAY_S} seconds")
