@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -30,10 +27,9 @@ from experiments.intervals import (
     single_process,
     single_process_simulated,
 )
-from harness.experiment import Claim, ClaimKind, Context, Experiment, Profile, experiment_seed
+from harness.experiment import Claim, ClaimKind, Context, Experiment, Profile
 from harness.figures.style import new_figure, styled
-from harness.results import Results
-from harness.seeds import DEFAULT_SEED
+from tests.experiments.smoke import SmokeContext, smoke_table
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
@@ -51,41 +47,8 @@ NOT_HELD = {
 """What is known not to hold, by experiment and place of the claim."""
 
 
-class SmokeContext:
-    """What these experiments use of a `Context`."""
-
-    profile = Profile.SMOKE
-
-    def __init__(self, experiment: Experiment) -> None:
-        self._id = experiment.id
-
-    def seed(self, *names: str | int) -> int:
-        return experiment_seed(DEFAULT_SEED, self._id, 0, *names)
-
-    def progress(self, stage: str, **_: object) -> None:
-        assert stage
-
-
-@functools.cache
-def smoke_table(name: str) -> pd.DataFrame:
-    """The experiment's table after its smoke grid was run once."""
-    experiment = FIGURES[name]
-    rows, directories = [], {}
-    with tempfile.TemporaryDirectory() as folder:
-        for number, point in enumerate(experiment.grid[Profile.SMOKE]):
-            outcome = experiment.run(point, cast(Context, SmokeContext(experiment)))
-            assert outcome.invalid is None
-            run = f"run-{number}"
-            directories[run] = Path(folder) / run
-            directories[run].mkdir()
-            for series, frame in outcome.series.items():
-                frame.to_parquet(directories[run] / f"{series}.parquet")
-            rows.append({**point, **outcome.values, "repeat": 0, "run": run})
-        return experiment.table(Results(pd.DataFrame(rows), directories))
-
-
 def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Claim]:
-    shown = smoke_table(name) if table is None else table
+    shown = smoke_table(FIGURES[name]) if table is None else table
     return list(FIGURES[name].claims(shown.copy()))
 
 
@@ -112,7 +75,7 @@ def test_every_figure_is_drawn_with_units_and_says_what_was_chosen(name: str) ->
     experiment = FIGURES[name]
     with styled():
         figure = new_figure(experiment.figure_size_in)
-        experiment.draw(smoke_table(name).copy(), figure)
+        experiment.draw(smoke_table(FIGURES[name]).copy(), figure)
         figure.canvas.draw()
     assert figure.axes
     for axes in figure.axes:
@@ -213,7 +176,7 @@ BENT: list[tuple[str, int, Bend]] = [
 
 @pytest.mark.parametrize(("name", "place", "bend"), BENT)
 def test_a_claim_fails_when_the_numbers_do_not_bear_it(name: str, place: int, bend: Bend) -> None:
-    table = smoke_table(name).copy()
+    table = smoke_table(FIGURES[name]).copy()
     bend(table)
     assert claims_of(name, table)[place].held is False
 

@@ -1,0 +1,45 @@
+"""The table of an experiment that needs no servers, after its smoke grid was run once."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import cast
+
+import pandas as pd
+
+from harness.experiment import Context, Experiment, Profile, experiment_seed
+from harness.results import Results
+from harness.seeds import DEFAULT_SEED
+
+
+class SmokeContext:
+    """What these experiments use of a `Context`."""
+
+    profile = Profile.SMOKE
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._id = experiment.id
+
+    def seed(self, *names: str | int) -> int:
+        return experiment_seed(DEFAULT_SEED, self._id, 0, *names)
+
+    def progress(self, stage: str, **_: object) -> None:
+        assert stage
+
+
+@functools.cache
+def smoke_table(experiment: Experiment) -> pd.DataFrame:
+    rows, directories = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, point in enumerate(experiment.grid[Profile.SMOKE]):
+            outcome = experiment.run(point, cast(Context, SmokeContext(experiment)))
+            assert outcome.invalid is None
+            run = f"run-{number}"
+            directories[run] = Path(folder) / run
+            directories[run].mkdir()
+            for series, frame in outcome.series.items():
+                frame.to_parquet(directories[run] / f"{series}.parquet")
+            rows.append({**point, **outcome.values, "repeat": 0, "run": run})
+        return experiment.table(Results(pd.DataFrame(rows), directories))
