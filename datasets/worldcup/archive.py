@@ -99,8 +99,14 @@ def _at(path: Path) -> list[LogFile]:
                 f"{path} holds no wc_dayX_Y.gz", remedy="name the directory the logs are in"
             )
         return logs
-    if not path.is_file():
+    if not path.exists():
         raise UsageError(f"{path} does not exist", remedy="check the path")
+    if not path.is_file():
+        raise UsageError(
+            f"{path} is neither a file nor a directory (a device, a pipe or a socket)",
+            remedy="name a wc_dayX_Y.gz file or a directory of them; what comes through a pipe "
+            "must be written to a file first",
+        )
     return [_named(path)]
 
 

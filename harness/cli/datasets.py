@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
     from datasets.worldcup.archive import LogFile
     from datasets.worldcup.summary import Summary
+
+TOP = 100
+"""How many of the most requested objects are listed unless asked otherwise."""
+REPORT_INTERVAL_S = 5.0
+"""How often a progress line is written where there is no terminal for a bar."""
 
 DATASETS = {
     "worldcup": (
@@ -103,7 +109,7 @@ def worldcup(context: click.Context) -> None:
 @worldcup.command()
 @_paths
 @_allow_gaps
-@click.option("--top", default=100, show_default=True, help="How many objects to list.")
+@click.option("--top", default=TOP, show_default=True, help="How many objects to list.")
 @json_option
 def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) -> None:
     """Read log files (or directories of them) and say what they hold.
@@ -116,6 +122,11 @@ def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) ->
       faultline datasets worldcup check wc_day66_1.gz wc_day66_2.gz
       faultline datasets worldcup check ~/worldcup98 --json
     """
+    if top < 1:
+        raise UsageError(
+            f"--top {top} lists no object",
+            remedy=f"give 1 or more, or leave --top out for the first {TOP}",
+        )
     _, summary = _summary(paths, allow_gaps)
     document = {
         "records": summary.records,
@@ -235,17 +246,36 @@ def _summary(paths: tuple[Path, ...], allow_gaps: bool) -> tuple[list[LogFile], 
 
 @contextmanager
 def _progress(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error; it vanishes when the work is done."""
+    """A bar on standard error that vanishes when the work is done; where standard error is no
+    terminal, a line every `REPORT_INTERVAL_S`, and nothing for work that takes less."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(what, unit)
+        return
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit),
         TimeElapsedColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _lines(
+    what: str, unit: str, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int], None]:
+    due = clock() + REPORT_INTERVAL_S
+
+    def report(done: int, total: int) -> None:
+        nonlocal due
+        if clock() >= due:
+            due = clock() + REPORT_INTERVAL_S
+            click.echo(f"{what}: {done} of {total} {unit}", err=True)
+
+    return report
 
 
 @contextmanager

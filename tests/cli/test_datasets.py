@@ -9,6 +9,7 @@ import pyarrow.dataset
 import pytest
 from click.testing import CliRunner, Result
 
+from harness.cli import datasets
 from harness.cli.main import cli
 from harness.errors import UsageError
 from tests.datasets.logs import genuine_log, possible_records, write_log
@@ -72,6 +73,39 @@ def test_a_bad_file_is_refused(tmp_path: Path) -> None:
         result = invoke("worldcup", name, log)
         assert isinstance(result.exception, UsageError)
         assert str(log) in result.exception.what
+
+
+@pytest.mark.parametrize("top", [0, -1])
+def test_listing_no_objects_is_refused(top: int, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "wc_day66_1", possible_records(30))
+    result = invoke("worldcup", "check", log, "--top", str(top), "--json")
+    assert isinstance(result.exception, UsageError)
+    assert f"--top {top}" in result.exception.what
+    assert not result.stdout
+    one = invoke("worldcup", "check", log, "--top", "1", "--json")
+    assert len(json.loads(one.stdout)["top_objects"]) == 1
+
+
+def test_without_a_terminal_short_work_writes_nothing_to_standard_error(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "wc_day66_1", possible_records(30))
+    assert invoke("worldcup", "check", log).stderr == ""
+
+
+def test_without_a_terminal_long_work_reports_now_and_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = 0.0
+    report = datasets._lines("reading", "files", clock=lambda: now)
+    for second in range(12):
+        now = float(second)
+        report(second, 30)
+    assert capsys.readouterr().err == "reading: 5 of 30 files\nreading: 10 of 30 files\n"
+
+
+def test_a_device_is_no_log() -> None:
+    result = invoke("worldcup", "check", "/dev/null")
+    assert isinstance(result.exception, UsageError)
+    assert "/dev/null is neither a file nor a directory" in result.exception.what
 
 
 @pytest.mark.slow
