@@ -47,6 +47,7 @@ def run(point: Point, context: Context) -> Outcome:
     """One failure under one policy and bound."""
     setting = _shared.Setting(
         failure_s=FAILURE_S,
+        settle_us=_shared.SETTLE_US[context.profile],
         rate_per_s=RATE_PER_S,
         bound_s=float(str(point["bound_s"])),
         during_failure=Policy(str(point["during_failure"])),
@@ -151,7 +152,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: grid(BOUNDS_S),
     },
     repeats=_shared.ONCE,
-    seconds_per_run=dict.fromkeys(Profile, 1.0),
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
     run=run,
     table=table,
     draw=draw,

@@ -48,7 +48,13 @@ def grid(lengths: tuple[int, ...]) -> list[Point]:
 
 def run(point: Point, context: Context) -> Outcome:
     """One failure at the input of one chain."""
-    setting = _shared.setting_of(point, failure_s=FAILURE_S, bound_s=BOUND_S, seed=context.seed())
+    setting = _shared.setting_of(
+        point,
+        failure_s=FAILURE_S,
+        settle_us=_shared.SETTLE_US[context.profile],
+        bound_s=BOUND_S,
+        seed=context.seed(),
+    )
     measured = _shared.measure(setting)
     return Outcome(
         values={
@@ -155,7 +161,7 @@ EXPERIMENT = Experiment(
     origin=Origin.SIMULATED,
     grid={Profile.SMOKE: grid((1, 2)), Profile.QUICK: grid(LENGTHS), Profile.PAPER: grid(LENGTHS)},
     repeats=_shared.ONCE,
-    seconds_per_run=dict.fromkeys(Profile, 2.0),
+    seconds_per_run={Profile.SMOKE: 0.15, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
     run=run,
     table=table,
     draw=draw,

@@ -51,7 +51,13 @@ def grid(durations: tuple[float, ...]) -> list[Point]:
 
 def run(point: Point, context: Context) -> Outcome:
     """One failure under one combination."""
-    setting = _shared.setting_of(point, rate_per_s=RATE_PER_S, bound_s=BOUND_S, seed=context.seed())
+    setting = _shared.setting_of(
+        point,
+        settle_us=_shared.SETTLE_US[context.profile],
+        rate_per_s=RATE_PER_S,
+        bound_s=BOUND_S,
+        seed=context.seed(),
+    )
     measured = _shared.measure(setting)
     return Outcome(values={"delay_new_s": measured.delay_new_s, "tentative": measured.tentative})
 
@@ -149,7 +155,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: grid(DURATIONS_S),
     },
     repeats=_shared.ONCE,
-    seconds_per_run=dict.fromkeys(Profile, 1.5),
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
     run=run,
     table=table,
     draw=draw,

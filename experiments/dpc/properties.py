@@ -59,6 +59,7 @@ def _static(context: Context) -> Outcome:
         chain = random.randint(1, 4)
         setting = _shared.Setting(
             failure_s=random.choice((1.0, 3.0, 8.0, 15.0)),
+            settle_us=_shared.SETTLE_US[context.profile],
             bound_s=bound_s,
             chain=chain,
             rate_per_s=random.choice((990, 3000)),
@@ -173,7 +174,7 @@ EXPERIMENT = Experiment(
     origin=Origin.SIMULATED,
     grid=dict.fromkeys(Profile, KINDS),
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 3.0, Profile.QUICK: 45.0, Profile.PAPER: 450.0},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 10.0, Profile.PAPER: 100.0},
     run=run,
     table=table,
     draw=draw,

@@ -60,6 +60,7 @@ def run(point: Point, context: Context) -> Outcome:
     method = str(point["method"])
     setting = _shared.Setting(
         failure_s=FAILURE_S,
+        settle_us=_shared.SETTLE_US[context.profile],
         bound_s=BOUND_S,
         rate_per_s=int(str(point["rate_per_s"])),
         memory=int(str(point["memory"])),
@@ -187,7 +188,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: grid(MEMORIES, RATES_PER_S),
     },
     repeats=_shared.ONCE,
-    seconds_per_run=dict.fromkeys(Profile, 1.0),
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
     run=run,
     table=table,
     draw=draw,

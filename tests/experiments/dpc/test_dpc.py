@@ -89,7 +89,7 @@ def test_table_2_by_hand() -> None:
 
 @pytest.mark.slow
 def test_a_failure_shorter_than_the_bound_leaves_no_trace() -> None:
-    measured = _shared.measure(_shared.Setting(failure_s=2.0, bound_s=2.7))
+    measured = _shared.measure(_shared.Setting(failure_s=2.0, settle_us=8_000_000, bound_s=2.7))
     assert measured.tentative == 0
     assert measured.delay_new_s == pytest.approx(2.0, abs=0.1)
 
@@ -97,7 +97,9 @@ def test_a_failure_shorter_than_the_bound_leaves_no_trace() -> None:
 @pytest.mark.slow
 def test_suspending_throughout_blocks_for_the_whole_failure() -> None:
     measured = _shared.measure(
-        _shared.Setting(failure_s=4.0, bound_s=1.0, during_failure=Policy.SUSPEND)
+        _shared.Setting(
+            failure_s=4.0, settle_us=8_000_000, bound_s=1.0, during_failure=Policy.SUSPEND
+        )
     )
     assert measured.tentative == 0
     assert measured.delay_new_s >= 3.9
