@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from harness.seeds import derive_seed
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pandas as pd
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
     from harness.cluster.base import Cluster, ClusterSpec
     from harness.results import Results
+
+Kept = TypeVar("Kept")
+"""What runs on a cluster and is kept warm with it."""
 
 Scalar = str | int | float | bool | None
 """What a point's parameter, and a value in a record, may be."""
@@ -123,6 +127,18 @@ class Context(Protocol):
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         """A running cluster of that shape with every node alive; kept warm between runs."""
+
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        *,
+        check: Callable[[Kept], None],
+    ) -> Kept:
+        """What runs on the cluster and is kept warm between runs with it: what ``start`` opens,
+        or what an earlier run opened under the same ``key``. ``check`` says with an
+        `EnvironmentFailure` that the kept one is no longer of use. Only one is kept at a time; it
+        is closed before the cluster ends."""
 
     def progress(
         self,

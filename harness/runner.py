@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 from harness.catalogue import estimate_s
 from harness.cluster.base import Cluster, ClusterSpec, Report
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
-from harness.experiment import Experiment, Outcome, Point, Profile, experiment_seed
+from harness.experiment import Experiment, Kept, Outcome, Point, Profile, experiment_seed
 from harness.machine import (
     code_fingerprint,
     describe_commit,
@@ -80,11 +81,14 @@ class Observer(Protocol):
 
 
 class ClusterPool:
-    """Keeps the cluster that was used last warm, because starting one takes many seconds."""
+    """Keeps the cluster that was used last warm, and what runs on it, because starting them takes
+    many seconds."""
 
     def __init__(self, make: Callable[[ClusterSpec], Cluster]) -> None:
         self._make = make
         self._cluster: Cluster | None = None
+        self._kept: tuple[str, Any] | None = None
+        self._closing = ExitStack()
 
     def get(self, spec: ClusterSpec, report: Report) -> Cluster:
         """A running cluster of that shape with every node alive."""
@@ -101,11 +105,39 @@ class ClusterPool:
         self._cluster = cluster
         return cluster
 
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        check: Callable[[Kept], None],
+        report: Report,
+    ) -> Kept:
+        """What runs on the cluster under ``key``: the same as last time, if it is of use still."""
+        if self._kept is not None and self._kept[0] == key:
+            kept: Kept = self._kept[1]
+            try:
+                check(kept)
+            except EnvironmentFailure as failure:
+                report(f"the {key} did not recover ({failure.what}): starting them anew")
+            else:
+                return kept
+        self._let_go()
+        started = self._closing.enter_context(start())
+        self._kept = (key, started)
+        return started
+
+    def _let_go(self) -> None:
+        self._kept = None
+        self._closing.close()
+
     def close(self) -> None:
         """Stop what is running."""
         cluster, self._cluster = self._cluster, None
-        if cluster is not None:
-            cluster.stop()
+        try:
+            self._let_go()
+        finally:
+            if cluster is not None:
+                cluster.stop()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +168,15 @@ class _RunContext:
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         return self.pool.get(spec, lambda stage: self.progress(stage))
+
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        *,
+        check: Callable[[Kept], None],
+    ) -> Kept:
+        return self.pool.keep(key, start, check, lambda stage: self.progress(stage))
 
     def progress(
         self,

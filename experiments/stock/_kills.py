@@ -39,9 +39,9 @@ NOTES = (
     "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
     "Each run warms its applications up on other topics first (smoke: not at all), then runs the "
     "no-failure twin, then the same input with the kill; only the last two are measured, and "
-    "their first 3 s (smoke: 1 s) count for no latency. Applications start cold in every run; "
-    "drivers and surviving executors are warm when the kill comes, the executor that replaces a "
-    "killed one is cold.",
+    "their first 3 s (smoke: 1 s) count for no latency. Applications are kept between the "
+    "runs of one command, so drivers and surviving executors are warm when the kill comes; the "
+    "executor that replaces a killed one is cold.",
     "Where the twin could not follow its load even without a failure (median window later than 3 "
     "trigger intervals and 1 s), recovery and gap are not measured and nothing is said of them.",
     "The trigger interval is the checkpoint interval. The kill's phase within it is drawn from "

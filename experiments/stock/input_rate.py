@@ -50,7 +50,7 @@ WORKERS_PER_RACK = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 2}
 
 def run(point: Point, context: Context) -> Outcome:
     """One workload: rates from the lowest up, on one warm application, until it is saturated."""
-    from harness.engines.structured.fleet import running_fleet
+    from harness.engines.structured.fleet import warm_fleet
 
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(
@@ -59,17 +59,17 @@ def run(point: Point, context: Context) -> Outcome:
     directory = cluster.run_directory / f"rates-{context.directory.name}"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
-    with running_fleet(cluster, "checkpoint", workload, directory) as fleet:
+    fleet = warm_fleet(cluster, "checkpoint", context)
 
-        def send(rate_per_s: float) -> dict[str, Any]:
-            record = _pass(workload, rate_per_s, cluster, fleet, directory, context)
-            return summarize(record, workload, rate_per_s)
+    def send(rate_per_s: float) -> dict[str, Any]:
+        record = _pass(workload, rate_per_s, cluster, fleet, directory, context)
+        return summarize(record, workload, rate_per_s)
 
-        send(LOWEST_PER_S)  # for the virtual machines to compile; measured by nobody
-        for step in range(STEPS[context.profile]):
-            rows.append(send(LOWEST_PER_S * 2.0**step))
-            if not rows[-1]["sustained"] or rows[-1]["invalid"]:
-                break
+    send(LOWEST_PER_S)  # for the virtual machines to compile; measured by nobody
+    for step in range(STEPS[context.profile]):
+        rows.append(send(LOWEST_PER_S * 2.0**step))
+        if not rows[-1]["sustained"] or rows[-1]["invalid"]:
+            break
     sustained = [row["offered_per_s"] for row in rows if row["sustained"]]
     return Outcome(
         values={"sustained_per_s": max(sustained, default=None), "rates": len(rows)},

@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 
 from harness.errors import EnvironmentFailure
-from workloads.base import Reference
 
 _LOG_LINES = 15
 
@@ -33,7 +32,6 @@ class ApplicationSpec:
     """What its driver needs on top of this process's environment; leads to the secret."""
     kafka: Mapping[str, str]
     """Options of the source and the sink. Holds a password."""
-    workload: Reference
     executors: int
     """How many it waits for before it counts as ready."""
     log: Path
@@ -70,7 +68,6 @@ class Application:
             {
                 "conf": dict(spec.conf),
                 "kafka": dict(spec.kafka),
-                "workload": spec.workload.to_json(),
             }
         )
 
@@ -117,11 +114,14 @@ class Application:
                 self._changed.wait(left)
 
     def wait_until_ready(self, *, within_s: float = 180) -> None:
-        """Until the session is up and every executor has registered."""
+        """Until the session is up and every executor is registered, by the newest count."""
+        with self._changed:
+            counts = [i for i, event in enumerate(self.events) if event["event"] == "executors"]
         self.wait_for(
             f"its session and {self.spec.executors} executors",
             lambda e: e["event"] == "executors" and e["count"] >= self.spec.executors,
             within_s=within_s,
+            since=counts[-1] if counts else 0,
         )
 
     def usage(self) -> DriverUsage:

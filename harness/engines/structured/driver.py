@@ -121,8 +121,8 @@ class Driver:
     def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
         self._emit = emit
         self._kafka: Mapping[str, str] = configuration["kafka"]
-        self._workload: Workload = self._build(Reference.from_json(configuration["workload"]))
         self._spark = _session(configuration["conf"])
+        self._workload: Workload | None = None
         self._query: Supervised | None = None
         emit({"event": "session", "application": self._spark.sparkContext.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
@@ -158,19 +158,21 @@ class Driver:
     def begin(
         self,
         *,
+        workload: Mapping[str, Any],
         topics: Mapping[str, str],
         out_topic: str,
         copy: int,
         checkpoint: str,
         trigger_s: float,
     ) -> None:
-        """Start the query; it runs until `end`."""
+        """Start the query of a workload; it runs until `end`."""
+        begun = self._workload = self._build(Reference.from_json(workload))
 
         def start() -> StreamingQuery:
             sources = wire.read_stream(self._spark, self._kafka, topics)
-            result = self._workload.query(self._spark, sources)
+            result = begun.query(self._spark, sources)
             query: StreamingQuery = (
-                wire.encode(result, self._workload, copy)
+                wire.encode(result, begun, copy)
                 .writeStream.format("kafka")
                 .options(**self._kafka)
                 .option("topic", out_topic)
@@ -192,8 +194,11 @@ class Driver:
         self._emit({"event": "ended"})
 
     def truth(self, *, topics: Mapping[str, str], path: str) -> None:
-        """Write the batch query's results over the same topics to a Parquet file."""
+        """Write the results of the batch query of the workload that was begun last, over the same
+        topics, to a Parquet file."""
         import pyarrow.parquet
+
+        assert self._workload is not None, "nothing was begun"
 
         sources = wire.read_batch(self._spark, self._kafka, topics)
         result = self._workload.query(self._spark, sources)

@@ -6,8 +6,9 @@ of its own and all of the input; the reader takes whichever copy of a result com
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,16 @@ from harness.cluster.base import Cluster
 from harness.engines.structured.application import Application, ApplicationSpec, DriverUsage
 from harness.engines.structured.settings import application_conf
 from harness.errors import EnvironmentFailure, UsageError
+from harness.experiment import Context
 from harness.text import did_you_mean
 from workloads.base import Workload
 
 SCHEMES = ("checkpoint", "active")
+REVIVAL_S = 60.0
+"""How long an application that was kept may take to get all of its executors back."""
 
 
-def application_specs(
-    cluster: Cluster, scheme: str, workload: Workload, directory: Path
-) -> list[ApplicationSpec]:
+def application_specs(cluster: Cluster, scheme: str, directory: Path) -> list[ApplicationSpec]:
     """What a scheme starts on a cluster; copy i is the i-th."""
     if scheme not in SCHEMES:
         raise UsageError(
@@ -36,11 +38,10 @@ def application_specs(
             "active replication needs racks to keep the copies apart, and this cluster has one",
             remedy="use a ClusterSpec with at least 2 racks",
         )
-    assert workload.reference is not None, workload.name
     groups: list[list[str] | None] = [None] if scheme == "checkpoint" else [[r] for r in racks[:2]]
     specs = []
     for copy, group in enumerate(groups):
-        name = f"{workload.name}-{scheme}-{copy}"
+        name = f"{scheme}-{copy}"
         workers = {n.worker for n in cluster.nodes() if group is None or n.rack in group}
         conf = application_conf(
             cluster.spark_conf(racks=group),
@@ -53,7 +54,6 @@ def application_specs(
                 conf=conf,
                 environment=cluster.driver_environment(),
                 kafka=cluster.kafka.spark(),
-                workload=workload.reference,
                 executors=len(workers),
                 log=directory / f"{name}.log",
             )
@@ -68,14 +68,27 @@ class Fleet:
         self.applications = applications
         self._marks = [0] * len(applications)
 
+    def wait_until_ready(self, *, within_s: float = 180) -> None:
+        """Until every application has all of its executors."""
+        for application in self.applications:
+            application.wait_until_ready(within_s=within_s)
+
     def begin(
-        self, topics: Mapping[str, str], out_topic: str, *, checkpoints: Path, trigger_s: float
+        self,
+        workload: Workload,
+        topics: Mapping[str, str],
+        out_topic: str,
+        *,
+        checkpoints: Path,
+        trigger_s: float,
     ) -> None:
         """Start every application's query, with a checkpoint directory that is new."""
+        assert workload.reference is not None, workload.name
         self._marks = [application.mark() for application in self.applications]
         for copy, application in enumerate(self.applications):
             application.order(
                 "begin",
+                workload=workload.reference.to_json(),
                 topics=dict(topics),
                 out_topic=out_topic,
                 copy=copy,
@@ -143,22 +156,38 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(
-    cluster: Cluster, scheme: str, workload: Workload, directory: Path
-) -> Iterator[Fleet]:
+def running_fleet(cluster: Cluster, scheme: str) -> Iterator[Fleet]:
     """The scheme's applications, ready; they end with the context, however it ends."""
+    directory = cluster.run_directory / f"applications-{secrets.token_hex(4)}"
+    directory.mkdir(mode=0o700)
     applications: list[Application] = []
     try:
-        specs = application_specs(cluster, scheme, workload, directory)
+        specs = application_specs(cluster, scheme, directory)
         applications.extend(Application(spec) for spec in specs)
-        for application in applications:
-            application.wait_until_ready()
-        yield Fleet(applications)
+        fleet = Fleet(applications)
+        fleet.wait_until_ready()
+        yield fleet
     finally:
         for application in applications:
             application.hang_up()
         for application in applications:
             application.stop()
+
+
+def warm_fleet(cluster: Cluster, scheme: str, context: Context) -> Fleet:
+    """The scheme's applications, with every executor there. They stay between runs of the same
+    scheme, whatever their workloads, because a driver and its executors take half a minute to
+    start and to compile."""
+
+    def start() -> AbstractContextManager[Fleet]:
+        context.progress(f"starting the applications ({scheme})")
+        return running_fleet(cluster, scheme)
+
+    return context.keep(
+        f"applications of scheme {scheme}",
+        start,
+        check=lambda fleet: fleet.wait_until_ready(within_s=REVIVAL_S),
+    )
 
 
 def _is(kind: str) -> Any:

@@ -169,6 +169,7 @@ class Pass:
         """Until every query has committed a first batch: one record without content each."""
         self._mark(time.time())
         self._fleet.begin(
+            self.plan.workload,
             self.topic_of,
             self._out,
             checkpoints=self._checkpoints,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.cluster.base import Cluster
-from harness.engines.structured.fleet import Fleet, running_fleet
+from harness.engines.structured.fleet import Fleet, warm_fleet
 from harness.engines.structured.judge import judge
 from harness.engines.structured.passes import Pass, PassPlan, PassRecord, relative_windows
 from harness.experiment import Context, Outcome
@@ -49,16 +49,15 @@ def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
         actions=cluster.capabilities(),
         duration_s=run.load_s,
     )
-    context.progress(f"starting the applications ({run.scheme})")
     # Checkpoints lie in the cluster's run directory, which only its owner may read.
     directory = cluster.run_directory / f"stock-{context.directory.name}"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with running_fleet(cluster, run.scheme, run.workload, directory) as fleet:
-        passes = _Passes(run, cluster, fleet, directory, context)
-        if run.warmup_s > 0:
-            passes.once("warm-up", run.warmup_s, NO_FAILURES)
-        twin = passes.once("twin", run.load_s, NO_FAILURES)
-        failed, truth = passes.with_truth("failures", run.load_s, run.schedule)
+    fleet = warm_fleet(cluster, run.scheme, context)
+    passes = _Passes(run, cluster, fleet, directory, context)
+    if run.warmup_s > 0:
+        passes.once("warm-up", run.warmup_s, NO_FAILURES)
+    twin = passes.once("twin", run.load_s, NO_FAILURES)
+    failed, truth = passes.with_truth("failures", run.load_s, run.schedule)
     context.progress("comparing")
     return judge(
         twin,

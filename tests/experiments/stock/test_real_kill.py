@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from experiments.stock import worker_kill
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local import LocalCluster
-from harness.experiment import ClaimKind, Outcome, Profile
+from harness.experiment import ClaimKind, Kept, Outcome, Profile
 from harness.results import Results
 from harness.seeds import derive_seed
 
@@ -34,6 +35,7 @@ class OneRun:
     options: Mapping[str, Any] = field(default_factory=dict)
     started: list[Cluster] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
+    applications: ExitStack = field(default_factory=ExitStack)
 
     def seed(self, *names: str | int) -> int:
         return derive_seed(self.root_seed, *names)
@@ -43,6 +45,17 @@ class OneRun:
         self.started.append(cluster)
         cluster.start(self.stages.append)
         return cluster
+
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        *,
+        check: Callable[[Kept], None],
+    ) -> Kept:
+        started = self.applications.enter_context(start())
+        check(started)
+        return started
 
     def progress(self, stage: str, **_: object) -> None:
         self.stages.append(stage)
@@ -55,12 +68,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome
     try:
         outcome = worker_kill.EXPERIMENT.run(POINT, context)
         (cluster,) = context.started
-        logs = list(cluster.run_directory.glob("stock-*/*.log"))
+        logs = list(cluster.run_directory.glob("applications-*/*.log"))
         text = "".join(log.read_text(errors="replace") for log in logs)
         assert cluster.kafka.password not in text
         assert cluster.kafka.password not in json.dumps(outcome.values, default=str)
         yield outcome, text
     finally:
+        context.applications.close()
         for cluster in context.started:
             cluster.stop()
 
