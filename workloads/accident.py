@@ -20,7 +20,7 @@ import pyarrow as pa
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Query, Reference, Source, Workload
+from workloads.base import Contributions, Query, Reference, Source, Workload
 from workloads.intervals import interval
 from workloads.operators import (
     SOURCE_SCHEMA,
@@ -37,6 +37,8 @@ from workloads.operators import (
 from workloads.records import behind_watermark, whole
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
 WINDOW_S = 1
@@ -74,6 +76,8 @@ def accidents(
         slide_s=WINDOW_S,
         watermark_delay_s=LAG_S,
         members=_standing_cars,
+        contributions=_contributions(epsilon_kmh),
+        into_table=True,
         reference=Reference(
             target="workloads.accident:accidents",
             parameters={**shape, "epsilon_kmh": epsilon_kmh},
@@ -104,6 +108,26 @@ def _standing_cars() -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.transform(F.split("car_ids", " "), lambda car: F.concat_ws(" ", "location", car))
+
+
+def _contributions(epsilon_kmh: int) -> Contributions:
+    def contributions(
+        source: str, payloads: Sequence[bytes], event_ms: NDArray[np.int64]
+    ) -> pd.DataFrame:
+        import pandas as pd
+
+        fields = REPORT.decode(payloads)
+        standing = np.flatnonzero(fields["speed"] <= epsilon_kmh)
+        event = event_ms[standing]
+        return pd.DataFrame(
+            {
+                "record": standing,
+                "window_start": event - event % (WINDOW_S * 1000),
+                "location": fields["location"][standing],
+            }
+        )
+
+    return contributions
 
 
 # The same as a topology of tasks

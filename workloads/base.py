@@ -25,6 +25,9 @@ from harness.errors import UsageError
 from harness.text import did_you_mean
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
@@ -119,6 +122,11 @@ class Source:
 
 Query = Callable[["SparkSession", Mapping[str, "DataFrame"]], "DataFrame"]
 
+Contributions = Callable[[str, Sequence[bytes], "NDArray[np.int64]"], "pd.DataFrame"]
+"""``contributions(source, payloads, event_ms)`` for records of one source with these values and
+event times (ms since the epoch): a row per record and result it goes into, with the columns
+``record`` (its place among the payloads) and the result's identity, timestamps in ms."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
@@ -144,7 +152,12 @@ class Workload:
     this much or more past the window's end."""
     members: Callable[[], Column] | None = None
     """For accuracy: an array column with what a result says, such as the objects of a top 100.
-    Without it a result is right or wrong as a whole."""
+    Without it a run has no accuracy of members."""
+    contributions: Contributions | None = None
+    """For the success of tuples: which results a record goes into. Without it a run has no
+    success rate."""
+    into_table: bool = False
+    """Its results go into a database table, too (`workloads.table`), as they arrive."""
     reference: Reference | None = None
     """How another process builds this workload; `load_workload_file` fills it in."""
 

@@ -15,7 +15,7 @@ from workloads.base import Query, Reference, Source, Workload
 from workloads.text import text_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 NOT_IN_WORDS = "[^A-Za-z0-9_]+"
 """What separates words, as a regular expression that Java and Python read alike."""
@@ -62,6 +62,7 @@ def word_count(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
+        members=_counted_word,
         reference=Reference(target="workloads.wordcount:word_count", parameters=parameters),
     )
 
@@ -86,6 +87,13 @@ def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Quer
         )
 
     return query
+
+
+def _counted_word() -> Column:
+    """A word with its count: right or wrong as a whole."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.array(F.concat_ws(" ", "word", "count"))
 
 
 def _interval(seconds: float) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
+
 
 class Direction(StrEnum):
     """Which way is better."""
@@ -81,6 +83,17 @@ METRICS: tuple[Metric, ...] = (
         unit="share",
         direction=Direction.HIGHER,
         definition="The same, on the last delivered version of each result.",
+    ),
+    Metric(
+        name="success_rate",
+        title="Success rate of tuples",
+        unit="share",
+        direction=Direction.HIGHER,
+        definition="Share of the tuples that contribute to a result of which the first one "
+        f"arrived (first version) within the tuple timeout of {TUPLE_TIMEOUT_S:g} s after the "
+        f"tuple's intended send time, and before the end of the drain, {DRAIN_S:g} s after the "
+        "load. Timeout and drain are the edge paper's (Xu et al. 2021, section V-B). A tuple that "
+        "the query filters out leaves nothing to see and is not counted.",
     ),
     Metric(
         name="duplicates",

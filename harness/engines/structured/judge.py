@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.cluster.base import Action
 from harness.engines.structured.passes import PassRecord
+from harness.engines.structured.tuples import tuple_success
 from harness.experiment import Outcome
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
@@ -53,6 +54,8 @@ def judge(
         **_failures(failed, schedule),
         **_timing(calm, broken, trigger_s, settle_s),
         **_resources(twin, failed),
+        "success_rate": tuple_success(failed, broken.first, workload, identity),
+        "twin_success_rate": tuple_success(twin, calm.first, workload, identity),
         "records": failed.load.records,
         "load_s": failed.until_s,
         "load_lag_s": failed.load.lag["p99_s"],

@@ -1,0 +1,58 @@
+"""The success of a tuple, as the edge paper counts it (Xu et al. 2021, section V-B and Fig. 7).
+
+There Storm tracks every tuple: "the timeout parameter for tracking the completion of the tuple is
+set to be 5s", and "the tuples which are not processed in the additional thirty seconds are
+considered as failed tuples". Seen from the out topic, a tuple is complete when the first of the
+results it contributes to arrives there for the first time. A tuple that the query filters out
+leaves nothing to see and is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+TUPLE_TIMEOUT_S = 5.0
+"""From the instant a tuple was meant to be sent to the arrival of its first result, at most.
+Xu et al. 2021, section V-B."""
+
+DRAIN_S = 30.0
+"""How long after the end of the load a result may still arrive. Xu et al. 2021, section V-B."""
+
+
+def first_arrivals_s(
+    contributions: pd.DataFrame, first: pd.DataFrame, identity: Sequence[str]
+) -> pd.DataFrame:
+    """A row per tuple: ``sent_s``, and ``arrival_s`` of its first result; infinite without one.
+
+    ``contributions`` has a row per tuple and result it goes into: ``tuple`` (its number),
+    ``sent_s`` and the ``identity`` columns. ``first`` has ``arrival_s`` of each result's first
+    version.
+    """
+    keys = list(identity)
+    arrived = contributions.merge(first[[*keys, "arrival_s"]], on=keys, how="left")
+    arrived["arrival_s"] = arrived["arrival_s"].fillna(np.inf)
+    return arrived.groupby("tuple")[["sent_s", "arrival_s"]].min()
+
+
+def success_rate(
+    sent_s: NDArray[np.float64],
+    arrival_s: NDArray[np.float64],
+    *,
+    until_s: float,
+    timeout_s: float = TUPLE_TIMEOUT_S,
+    drain_s: float = DRAIN_S,
+) -> float | None:
+    """The share of tuples, 0 to 1, whose first result arrived within ``timeout_s`` of their
+    intended send time and before ``drain_s`` after ``until_s``, the end of the load.
+
+    None without a tuple. Both arrays have an item per tuple; times are seconds from the load's
+    start, infinite for what never arrived.
+    """
+    if not len(sent_s):
+        return None
+    in_time = np.asarray(arrival_s) - np.asarray(sent_s) <= timeout_s
+    return float(np.mean(in_time & (np.asarray(arrival_s) < until_s + drain_s)))

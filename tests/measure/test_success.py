@@ -1,0 +1,95 @@
+"""The success of tuples, against cases counted by hand and a literal count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.measure.success import (
+    DRAIN_S,
+    TUPLE_TIMEOUT_S,
+    first_arrivals_s,
+    success_rate,
+)
+
+NEVER = float("inf")
+
+
+def rate(*tuples: tuple[float, float], until_s: float = 60) -> float | None:
+    """Of (sent, arrived) pairs."""
+    sent_s, arrival_s = np.array(tuples, dtype=float).reshape(-1, 2).T
+    return success_rate(sent_s, arrival_s, until_s=until_s)
+
+
+def test_timeout_and_drain_are_the_edge_papers() -> None:
+    assert (TUPLE_TIMEOUT_S, DRAIN_S) == (5.0, 30.0)
+
+
+def test_a_tuple_succeeds_within_its_timeout() -> None:
+    assert rate((10, 12)) == 1
+    assert rate((10, 15)) == 1, "the timeout itself is in time"
+    assert rate((10, 15.001)) == 0
+    assert rate((10, NEVER)) == 0
+    assert rate((10, 12), (10, 16), (20, 21), (30, NEVER)) == pytest.approx(0.5)
+
+
+def test_what_comes_after_the_drain_failed_even_within_the_timeout() -> None:
+    sent_s, arrival_s = np.array([0.0]), np.array([8.0])
+    for drain_s, rate_then in ((4, 1), (3, 0)):  # the end itself is too late
+        found = success_rate(sent_s, arrival_s, until_s=5, timeout_s=10, drain_s=drain_s)
+        assert found == rate_then
+
+
+def test_without_tuples_there_is_no_rate() -> None:
+    assert rate() is None
+
+
+def test_the_first_result_of_a_tuple_counts() -> None:
+    contributions = pd.DataFrame(
+        {"tuple": [1, 1, 2, 3], "sent_s": [0.0, 0.0, 1.0, 2.0], "window_start_s": [0, 1, 1, 9]}
+    )
+    first = pd.DataFrame({"window_start_s": [0, 1], "arrival_s": [7.0, 4.0]})
+    arrivals = first_arrivals_s(contributions, first, ["window_start_s"])
+    assert arrivals["arrival_s"].tolist() == [4.0, 4.0, NEVER]
+    assert arrivals["sent_s"].tolist() == [0.0, 1.0, 2.0]
+
+
+times = st.floats(0, 100, allow_nan=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    tuples=st.lists(st.tuples(times, st.lists(times | st.just(NEVER), max_size=4)), max_size=20),
+    until_s=times,
+    timeout_s=times,
+    drain_s=times,
+)
+def test_it_is_what_a_literal_count_gives(
+    tuples: list[tuple[float, list[float]]], until_s: float, timeout_s: float, drain_s: float
+) -> None:
+    """Each tuple with the arrivals of its results; each of them has a result of its own."""
+    rows = [
+        (number, sent, f"{number} {place}", arrival)
+        for number, (sent, arrivals) in enumerate(tuples)
+        for place, arrival in enumerate(arrivals)
+    ]
+    every = pd.DataFrame(rows, columns=["tuple", "sent_s", "result", "arrival_s"]).astype(
+        {"sent_s": float, "arrival_s": float}
+    )
+    delivered = every[np.isfinite(every["arrival_s"])]
+    found = first_arrivals_s(every.drop(columns="arrival_s"), delivered, ["result"])
+    counted = [(sent, min(arrivals)) for sent, arrivals in tuples if arrivals]
+    succeeded = [
+        arrival - sent <= timeout_s and arrival < until_s + drain_s for sent, arrival in counted
+    ]
+    expected = sum(succeeded) / len(succeeded) if succeeded else None
+    assert success_rate(
+        found["sent_s"].to_numpy(),
+        found["arrival_s"].to_numpy(),
+        until_s=until_s,
+        timeout_s=timeout_s,
+        drain_s=drain_s,
+    ) == (None if expected is None else pytest.approx(expected))
