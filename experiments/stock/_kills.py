@@ -76,9 +76,9 @@ class Scale:
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(
         workers_per_rack=1,
-        load_s=9,
-        kill_at_s=3,
-        restart_after_s=3,
+        load_s=6,
+        kill_at_s=2,
+        restart_after_s=2,
         warmup_s=0,
         settle_s=1,
     ),

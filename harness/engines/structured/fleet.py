@@ -17,7 +17,7 @@ from harness.cluster.base import Cluster
 from harness.engines.structured.application import Application, ApplicationSpec, DriverUsage
 from harness.engines.structured.settings import application_conf
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context
+from harness.experiment import Context, Profile
 from harness.text import did_you_mean
 from workloads.base import Workload
 
@@ -26,8 +26,10 @@ REVIVAL_S = 60.0
 """How long an application that was kept may take to get all of its executors back."""
 
 
-def application_specs(cluster: Cluster, scheme: str, directory: Path) -> list[ApplicationSpec]:
-    """What a scheme starts on a cluster; copy i is the i-th."""
+def application_specs(
+    cluster: Cluster, scheme: str, directory: Path, *, brief: bool = False
+) -> list[ApplicationSpec]:
+    """What a scheme starts on a cluster; copy i is the i-th. ``brief``: see `application_conf`."""
     if scheme not in SCHEMES:
         raise UsageError(
             f"the stock engine has no scheme {scheme!r}", remedy=did_you_mean(scheme, SCHEMES)
@@ -47,6 +49,7 @@ def application_specs(cluster: Cluster, scheme: str, directory: Path) -> list[Ap
             cluster.spark_conf(racks=group),
             name=name,
             cores=len(workers) * cluster.spec.cores_per_worker,
+            brief=brief,
         )
         specs.append(
             ApplicationSpec(
@@ -156,13 +159,13 @@ class Fleet:
 
 
 @contextmanager
-def running_fleet(cluster: Cluster, scheme: str) -> Iterator[Fleet]:
+def running_fleet(cluster: Cluster, scheme: str, *, brief: bool = False) -> Iterator[Fleet]:
     """The scheme's applications, ready; they end with the context, however it ends."""
     directory = cluster.run_directory / f"applications-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
     try:
-        specs = application_specs(cluster, scheme, directory)
+        specs = application_specs(cluster, scheme, directory, brief=brief)
         applications.extend(Application(spec) for spec in specs)
         fleet = Fleet(applications)
         fleet.wait_until_ready()
@@ -181,7 +184,7 @@ def warm_fleet(cluster: Cluster, scheme: str, context: Context) -> Fleet:
 
     def start() -> AbstractContextManager[Fleet]:
         context.progress(f"starting the applications ({scheme})")
-        return running_fleet(cluster, scheme)
+        return running_fleet(cluster, scheme, brief=context.profile is Profile.SMOKE)
 
     return context.keep(
         f"applications of scheme {scheme}",

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+BRIEF = "-XX:TieredStopAtLevel=1"
+"""Compile quickly rather than well: for runs that end before the better code would pay."""
 
-def application_conf(cluster_conf: Mapping[str, str], *, name: str, cores: int) -> dict[str, str]:
+
+def application_conf(
+    cluster_conf: Mapping[str, str], *, name: str, cores: int, brief: bool = False
+) -> dict[str, str]:
     """Everything an application is started with; ``cores`` are the slots it will have.
+    ``brief`` is for the smoke profile, whose figures show only that everything runs.
 
     Everything not named here keeps Spark's own default, as a user's job would.
     """
+    java_options = {
+        option: f"{value} {BRIEF}" if brief else value
+        for option, value in cluster_conf.items()
+        if option.endswith(".extraJavaOptions")
+    }
     return {
         **cluster_conf,
+        **java_options,
         "spark.app.name": name,
         "spark.driver.memory": "768m",
         "spark.sql.session.timeZone": "UTC",
