@@ -73,6 +73,15 @@ def of_group(group: str | None) -> Sequence[Experiment]:
     return chosen
 
 
+def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
+    """The experiments of one group, or all of them, but in the smoke profile those that another
+    one covers."""
+    chosen = of_group(group)
+    if profile is not Profile.SMOKE:
+        return chosen
+    return [e for e in chosen if e.smoke_covered_by is None]
+
+
 def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = None) -> float:
     """Roughly how long the experiment takes on two cores."""
     runs = len(experiment.grid[profile]) * (repeats or experiment.repeats[profile])

@@ -178,6 +178,10 @@ class Experiment:
     notes: Sequence[str] = ()
     """What a reader must know: chosen values where the paper's are lost, scaled-down sizes."""
     figure_size_in: tuple[float, float] = (8.0, 4.5)
+    smoke_covered_by: str | None = None
+    """The experiment whose smoke run shows all that this one's would. Reproducing everything in
+    the smoke profile, which must end in two minutes, then leaves this one out; asked for by name
+    it runs."""
     accepts: frozenset[str] = frozenset()
     """Names of the user's options that this experiment understands."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None

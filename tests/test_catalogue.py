@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalogue import GROUPS, all_experiments, catalogue_markdown, find, of_group
+from harness.catalogue import (
+    GROUPS,
+    all_experiments,
+    catalogue_markdown,
+    find,
+    of_group,
+    to_reproduce,
+)
 from harness.errors import UsageError
 from harness.experiment import ClaimKind, Experiment, Origin, Profile
 from harness.machine import ROOT
@@ -60,6 +67,14 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_group_stands_for_its_experiments() -> None:
     assert find(["intervals"]) == of_group("intervals")
     assert {e.group for e in find(["intervals", "stock"])} == {"intervals", "stock"}
+
+
+def test_what_smoke_leaves_out_is_covered_by_what_it_runs() -> None:
+    run = {e.id for e in to_reproduce(None, Profile.SMOKE)}
+    left_out = [e for e in all_experiments() if e.id not in run]
+    assert {e.smoke_covered_by for e in left_out} <= run
+    for profile in (Profile.QUICK, Profile.PAPER):
+        assert to_reproduce(None, profile) == all_experiments()
 
 
 def test_a_group_without_experiments_is_refused() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment, Outcome, Point, Profile
 from harness.machine import machine_name
 from harness.results import FAILED, INVALID, OK, Store
-from harness.runner import Runner, RunSettings
+from harness.runner import ClusterPool, Runner, RunSettings
 from tests.toys import Watcher, square, toy
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
@@ -166,3 +168,49 @@ def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
 def test_settings_out_of_range_are_refused(repeats: int, seed: int) -> None:
     with pytest.raises(UsageError):
         RunSettings(repeats=repeats, root_seed=seed)
+
+
+class Applications:
+    """What a pool keeps, for a test."""
+
+    def __init__(self) -> None:
+        self.usable = True
+        self.events: list[str] = []
+
+    @contextmanager
+    def start(self, name: str) -> Iterator[str]:
+        self.events.append(f"start {name}")
+        yield name
+        self.events.append(f"stop {name}")
+
+    def check(self, name: str) -> None:
+        if not self.usable:
+            raise EnvironmentFailure(f"{name} lost its executors", remedy="start it anew")
+
+    def kept_by(self, pool: ClusterPool, name: str) -> str:
+        return pool.keep(name, lambda: self.start(name), self.check, self.events.append)
+
+
+def test_applications_are_kept_while_they_are_of_use() -> None:
+    pool, applications = ClusterPool(no_cluster), Applications()
+    for name in ("a", "a", "b"):
+        assert applications.kept_by(pool, name) == name
+    assert applications.events == ["start a", "stop a", "start b"]
+    applications.usable = False
+    applications.kept_by(pool, "b")
+    pool.close()
+    report = "the b did not recover (b lost its executors): starting them anew"
+    assert applications.events[3:] == [report, "stop b", "start b", "stop b"]
+
+
+def test_applications_that_do_not_end_do_not_keep_the_pool_open() -> None:
+    @contextmanager
+    def stuck() -> Iterator[str]:
+        yield "stuck"
+        raise EnvironmentFailure("the driver does not end", remedy="look at its log")
+
+    pool = ClusterPool(no_cluster)
+    pool.keep("stuck", stuck, lambda _: None, print)
+    with pytest.raises(EnvironmentFailure, match="does not end"):
+        pool.close()
+    pool.close()

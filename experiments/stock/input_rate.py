@@ -248,7 +248,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: [{"workload": name} for name in WORKLOADS],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 200, Profile.PAPER: 700},
+    seconds_per_run={Profile.SMOKE: 35, Profile.QUICK: 200, Profile.PAPER: 700},
     run=run,
     table=table,
     draw=draw,
@@ -262,4 +262,5 @@ EXPERIMENT = Experiment(
         *(scaled.note for scaled in WORKLOADS.values()),
     ),
     figure_size_in=(11.0, 5.5),
+    smoke_covered_by="stock/worker-kill",
 )

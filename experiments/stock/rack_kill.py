@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 55, Profile.QUICK: 110, Profile.PAPER: 220},
+    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 110, Profile.PAPER: 220},
     run=run,
     table=tabulate,
     draw=draw,

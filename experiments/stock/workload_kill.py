@@ -194,11 +194,11 @@ EXPERIMENT = Experiment(
     origin=Origin.MEASURED,
     grid={
         Profile.SMOKE: [_point(SHOWN[0], "checkpoint")],
-        Profile.QUICK: [_point(w, s) for w in SHOWN for s in ("checkpoint", "active")],
-        Profile.PAPER: [_point(w, s) for w in SHOWN for s in ("checkpoint", "active")],
+        Profile.QUICK: [_point(w, s) for s in ("active", "checkpoint") for w in SHOWN],
+        Profile.PAPER: [_point(w, s) for s in ("active", "checkpoint") for w in SHOWN],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 110, Profile.PAPER: 230},
+    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 110, Profile.PAPER: 230},
     run=run,
     table=table,
     draw=draw,
@@ -209,4 +209,5 @@ EXPERIMENT = Experiment(
         "Time lines are of the first repetition, points of every run.",
     ),
     figure_size_in=(10.0, 5.5),
+    smoke_covered_by="stock/worker-kill",
 )
