@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from datasets.blocks import BlockSource, balanced, lookup_table
@@ -68,6 +67,8 @@ def requests_by_minute() -> Floats:
 
 def _cumulative() -> Floats:
     """Requests before each minute of the day, shape ``(1441,)``."""
+    from scipy.interpolate import PchipInterpolator  # here: slow to import, and used but once
+
     before = np.concatenate([[0], np.cumsum(DAY_66_PER_TEN_MINUTES)]).astype(float)
     curve = PchipInterpolator(np.arange(0, 1441, 10), before)
     return np.asarray(curve(np.arange(1441)), dtype=float)

@@ -44,7 +44,7 @@ RATE_PER_S, COST_S, RESTART_S = 0.05 / 60.0, 1.6, 23.1
 HORIZON_S = 40 * 3600.0
 MEMORY_S = 10.0 / RATE_PER_S
 NINETEEN_DAYS_S = 19 * 86400.0
-RUNS = {Profile.SMOKE: 10, Profile.QUICK: 100, Profile.PAPER: 250}
+RUNS = {Profile.SMOKE: 5, Profile.QUICK: 100, Profile.PAPER: 250}
 
 SCENARIOS = {
     "steady": "nothing drifts",
@@ -54,7 +54,7 @@ SCENARIOS = {
     "both": "λ × 20 and c grows",
 }
 POINTS: list[Point] = [{"scenario": name} for name in SCENARIOS]
-CANDIDATES = {Profile.SMOKE: 5, Profile.QUICK: 13, Profile.PAPER: 25}
+CANDIDATES = {Profile.SMOKE: 3, Profile.QUICK: 13, Profile.PAPER: 25}
 """Fixed intervals that the best one is picked from."""
 POLICIES = {
     "oracle": (BLACK, "*", "oracle: knows λ and c"),
@@ -254,7 +254,7 @@ EXPERIMENT = Experiment(
     origin=Origin.SIMULATED,
     grid={Profile.SMOKE: POINTS[:2], Profile.QUICK: POINTS, Profile.PAPER: POINTS},
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 3.0, Profile.PAPER: 5.0},
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 3.0, Profile.PAPER: 5.0},
     run=run,
     table=table,
     draw=draw,

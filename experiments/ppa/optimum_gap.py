@@ -31,8 +31,8 @@ from harness.topology.generate import Specification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COUNT = {Profile.SMOKE: 2, Profile.QUICK: 10, Profile.PAPER: 100}
-TIME_LIMIT_S = {Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
+COUNT = {Profile.SMOKE: 1, Profile.QUICK: 10, Profile.PAPER: 100}
+TIME_LIMIT_S = {Profile.SMOKE: 0.1, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
 RATIOS = (0.2, 0.5, 0.8)
 JOINS = (0.0, 0.5)
 POINTS = [{"ratio": ratio, "join_fraction": joins} for joins in JOINS for ratio in RATIOS]
@@ -152,7 +152,7 @@ EXPERIMENT = Experiment(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(POINTS),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 12.0, Profile.PAPER: 700.0},
+    seconds_per_run={Profile.SMOKE: 0.15, Profile.QUICK: 12.0, Profile.PAPER: 700.0},
     run=run,
     table=table,
     draw=draw,

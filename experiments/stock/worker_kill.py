@@ -10,13 +10,16 @@ equal to that of the same input without a failure, and to the batch query over i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from experiments.stock._figure import draw_kills
 from experiments.stock._kills import NOTES, check, check_options, point, run_kill, tabulate
 from harness.experiment import Claim, Context, Experiment, Origin, Outcome, Point, Profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 VICTIM = "worker"
 

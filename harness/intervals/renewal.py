@@ -12,7 +12,6 @@ with any other it says how far equation 10 is off, without the noise of a simula
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from harness.intervals.failure_models import FailureModel
 from harness.intervals.utilization import Array, CheckpointedSystem, Numbers
@@ -35,6 +34,8 @@ def renewal_utilization(
 def best_interval_s(system: CheckpointedSystem, failures: FailureModel) -> float:
     """The interval that maximizes `renewal_utilization`, searched for on a logarithmic scale
     within a factor of 30 of the closed form's."""
+    from scipy.optimize import minimize_scalar  # here: it is slow to import and seldom used
+
     cost = float(np.asarray(system.cost_s))
     start = float(system.optimal_interval_s())
     low, high = np.log(max(cost * (1 + 1e-9), start / 30.0)), np.log(start * 30.0)

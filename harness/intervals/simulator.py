@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from harness.errors import UsageError
 from harness.intervals.failure_models import ConstantRestart, FailureModel, RestartModel
@@ -61,7 +61,7 @@ class Simulation:
 
     def confidence(self, level: float = 0.95) -> tuple[Array, Array]:
         """Low and high end of the two-sided confidence interval of `utilization`."""
-        width = float(student_t.ppf(0.5 + level / 2.0, len(self.elapsed_s) - 1))
+        width = float(stdtrit(len(self.elapsed_s) - 1, 0.5 + level / 2.0))
         return (
             self.utilization - width * self.standard_error,
             self.utilization + width * self.standard_error,

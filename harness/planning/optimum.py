@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from harness.errors import EnvironmentFailure
@@ -42,6 +41,9 @@ class Optimum(Planner):
         self._time_limit_s = time_limit_s
 
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, float | None]:
+        # here: it is slow to import, and every other planner does without
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
         topology = evaluator.topology
         tasks = topology.task_count
         rows = list(_rows(topology, joins=evaluator.joins))

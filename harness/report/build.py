@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,12 @@ import jinja2
 
 from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
-from harness.experiment import Claim, Experiment, Origin
+from harness.experiment import Claim, Experiment, Origin, Profile
 from harness.figures.style import new_figure, stamp, styled
 from harness.machine import describe_machine, describe_versions, machine_name
 from harness.measure.metrics import METRICS
 from harness.report.verdicts import Judged, judge
-from harness.results import Store
+from harness.results import Campaign, Store
 from harness.text import format_duration
 
 _LARGEST_INLINE_SVG = 250_000
@@ -40,33 +40,34 @@ class Report:
         return [claim for judged in self.judged for claim in judged.claims]
 
 
-def judge_all(store: Store, experiments: Sequence[Experiment]) -> list[Judged]:
+def campaigns(
+    store: Store, experiments: Sequence[Experiment]
+) -> Iterator[tuple[Experiment, Profile, Campaign]]:
     """Every measured experiment and profile, the profile measured last first."""
     machine = machine_name()
-    found = []
     for experiment in experiments:
         for profile in store.profiles(experiment.id, machine):
             campaign = store.newest_campaign(
                 experiment.id, machine, profile, experiment.grid[profile]
             )
             if campaign is not None:
-                found.append(judge(experiment, profile, campaign))
-    return found
+                yield experiment, profile, campaign
 
 
 class ReportWriter:
     """Writes a store's report, again and again while runs come in.
 
-    A figure is drawn anew only when its runs have changed since this writer drew it.
+    Claims are judged and a figure is drawn anew only when the runs behind them have changed.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._judged: dict[tuple[str, ...], Judged] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def write(self) -> Report:
         """Make the report anew from the records of this machine."""
-        judged = judge_all(self._store, all_experiments())
+        judged = [self._judge(*found) for found in campaigns(self._store, all_experiments())]
         folder = self._store.root / "report"
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir(exist_ok=True)
@@ -79,11 +80,23 @@ class ReportWriter:
         _replace(folder / "index.html", _page(cards, list(newest.values()), self._store))
         return Report(folder / "index.html", judged)
 
+    def _judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Judged:
+        runs = _identity(experiment, profile, campaign)
+        if runs not in self._judged:
+            self._judged[runs] = judge(experiment, profile, campaign)
+        return self._judged[runs]
+
     def _card(self, judged: Judged, folder: Path) -> dict[str, Any]:
-        runs = (judged.experiment.id, *(record.run for record in judged.campaign.records))
+        runs = _identity(judged.experiment, judged.profile, judged.campaign)
         if runs not in self._drawn:
             self._drawn[runs] = _card(judged, folder)
         return self._drawn[runs]
+
+
+def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> tuple[str, ...]:
+    """What a verdict and a figure depend on: which runs, and of how many."""
+    runs = [record.run for record in campaign.records]
+    return (experiment.id, profile.value, str(campaign.expected), *runs)
 
 
 def write_report(store: Store) -> Report:
