@@ -14,10 +14,11 @@ _UNITS_S = {
 }  # fmt: skip
 
 
-def parse_duration_s(text: str, *, name: str) -> float:
+def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
     """``"1.6s"``, ``"20min"``, ``"19d"`` in seconds; ``name`` is what the user calls it.
 
-    Raises `UsageError` for a bare number, an unknown unit, and a zero or negative duration.
+    Raises `UsageError` for a bare number, an unknown unit, a negative duration and, unless
+    ``zero`` allows it, for none at all.
     """
     units = ", ".join(_UNITS_S)
     match = re.fullmatch(r"\s*([-+]?[0-9.]+(?:[eE][-+]?\d+)?)\s*([a-zA-Zµ]*)\s*", text)
@@ -37,8 +38,12 @@ def parse_duration_s(text: str, *, name: str) -> float:
         raise UsageError(
             f"{name}: {match[2]!r} is not a unit of time", remedy=f"use one of {units}"
         )
-    if number <= 0:
-        raise UsageError(f"{name}: {text!r} is not above zero", remedy="give a positive duration")
+    if number < 0 or (number == 0 and not zero):
+        below = "is negative" if zero else "is not above zero"
+        raise UsageError(
+            f"{name}: {text!r} {below}",
+            remedy=f"give {'0s or ' if zero else ''}a positive duration",
+        )
     seconds = number * _UNITS_S[match[2]]
     if not math.isfinite(seconds):
         raise UsageError(f"{name}: {text!r} is endless", remedy="give a finite duration")
@@ -46,11 +51,30 @@ def parse_duration_s(text: str, *, name: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Three significant digits in the unit a reader would choose: ``"1.6 s"``, ``"20 min"``."""
-    for unit in ("d", "h", "min", "s", "ms"):
-        if abs(seconds) >= _UNITS_S[unit]:
-            return f"{seconds / _UNITS_S[unit]:.3g} {unit}"
-    return "0 s" if seconds == 0 else f"{seconds * 1e6:.3g} µs"
+    """Three significant digits in the unit a reader would choose: ``"1.6 s"``, ``"20 min"``.
+
+    Never in powers of ten: what is longer than a thousand days has more digits, and what is
+    shorter than a nanosecond is ``"under 0.001 µs"``.
+    """
+    if seconds < 0:
+        return f"-{format_duration(-seconds)}"
+    if seconds == 0:
+        return "0 s"
+    for unit, larger in (("µs", "ms"), ("ms", "s"), ("s", "min"), ("min", "h"), ("h", "d")):
+        if seconds >= _UNITS_S[larger]:
+            continue
+        shown = _three_digits(seconds / _UNITS_S[unit])
+        if float(shown) >= round(_UNITS_S[larger] / _UNITS_S[unit]):
+            return f"1 {larger}"
+        return f"{shown} {unit}" if float(shown) > 0 else "under 0.001 µs"
+    return f"{_three_digits(seconds / _UNITS_S['d'])} d"
+
+
+def _three_digits(number: float) -> str:
+    """Three significant digits of ``number`` >= 0, at most three of them decimals."""
+    if number < 0.1:
+        return f"{number:.3f}"
+    return f"{number:.0f}" if number >= 999.5 else f"{number:.3g}"
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""``faultline cluster``: a cluster to try things on, that stays until it is taken down."""
+"""``./faultline cluster``: a cluster to try things on, that stays until it is taken down."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     short_help="Start, list and stop clusters by hand.",
     epilog="""\b
 Examples:
-  faultline cluster up --racks 2 --workers-per-rack 2
-  faultline cluster status
-  faultline cluster down""",
+  ./faultline cluster up --racks 2 --workers-per-rack 2
+  ./faultline cluster status
+  ./faultline cluster down""",
 )
 def command() -> None:
     """Kafka, Redis and Spark on this machine, for trying things by hand.
@@ -35,11 +35,12 @@ def command() -> None:
 
 
 @command.command(
+    short_help="Start a cluster and leave it running.",
     epilog="""\b
 Examples:
-  faultline cluster up
-  faultline cluster up --racks 3 --cores-per-worker 2 --json
-  faultline cluster up --keep        leave logs and data there after `cluster down`""",
+  ./faultline cluster up
+  ./faultline cluster up --racks 3 --cores-per-worker 2 --json
+  ./faultline cluster up --keep        leave logs and data there after `cluster down`""",
 )
 @click.option("--racks", default=2, show_default=True, help="Racks: nodes that fail together.")
 @click.option("--workers-per-rack", default=1, show_default=True, help="Spark workers in each.")
@@ -51,7 +52,7 @@ Examples:
 @click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
 @json_option
 def up(*, keep: bool, as_json: bool, **shape: int) -> None:
-    """Start a cluster and leave it running until `faultline cluster down`."""
+    """Start a cluster and leave it running until `./faultline cluster down`."""
     from harness.cluster.base import ClusterSpec
     from harness.cluster.local import LocalCluster
 
@@ -72,14 +73,15 @@ def up(*, keep: bool, as_json: bool, **shape: int) -> None:
         for name in ("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP")
     )
     click.echo(f"\nA Spark shell on it:\n  {settings} '{environment['SPARK_HOME']}/bin/pyspark'")
-    click.echo(f"\nWhen you are done:\n  faultline cluster down {cluster.run}")
+    click.echo(f"\nWhen you are done:\n  ./faultline cluster down {cluster.run}")
 
 
 @command.command(
+    short_help="Take clusters down.",
     epilog="""\b
 Examples:
-  faultline cluster down                     every cluster that `up` started
-  faultline cluster down 3f2a91c04be7d605    one of them"""
+  ./faultline cluster down                     every cluster that `up` started
+  ./faultline cluster down 3f2a91c04be7d605    one of them""",
 )
 @click.argument("run", required=False)
 @json_option
@@ -105,10 +107,11 @@ def down(run: str | None, *, as_json: bool) -> None:
 
 
 @command.command(
+    short_help="Show every cluster, and how to connect.",
     epilog="""\b
 Examples:
-  faultline cluster status
-  faultline cluster status --json"""
+  ./faultline cluster status
+  ./faultline cluster status --json""",
 )
 @json_option
 def status(*, as_json: bool) -> None:
@@ -117,7 +120,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         emit_json(descriptions)
     elif not descriptions:
-        click.echo("no cluster; `faultline cluster up` starts one")
+        click.echo("no cluster; `./faultline cluster up` starts one")
     else:
         for description in descriptions:
             _show(description)

@@ -44,9 +44,15 @@ _COLUMNS, _LINES = 64, 8
     "--restart", metavar="DURATION", help="From a failure until work goes on, detection included."
 )
 @click.option(
-    "--depth", type=int, default=1, show_default=True, help="Operators on the critical path."
+    "--depth",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Operators on the critical path; matters with --delay.",
 )
-@click.option("--delay", metavar="DURATION", help="A checkpoint token's way between operators.")
+@click.option(
+    "--delay", metavar="DURATION", help="A checkpoint token's way between operators; 0s for none."
+)
 @click.option(
     "--interval",
     metavar="DURATION",
@@ -78,12 +84,18 @@ def command(
     mttf_s = _mttf_s(mttf, nodes, node_mttf, recorded)
     if depth < 1:
         raise UsageError(f"--depth: {depth} is below 1", remedy="count the operators, at least 1")
+    if (depth > 1) != (delay is not None):
+        given, missing = ("--depth", "--delay") if depth > 1 else ("--delay", "--depth above 1")
+        raise UsageError(
+            f"{given} changes nothing without {missing}",
+            remedy="give both (--delay 0s if tokens take no time), or neither",
+        )
     system = CheckpointedSystem(
         cost_s=parse_duration_s(cost, name="--cost"),
         failure_rate_per_s=1.0 / mttf_s,
-        restart_s=parse_duration_s(restart, name="--restart") if restart else 0.0,
+        restart_s=parse_duration_s(restart, name="--restart", zero=True) if restart else 0.0,
         depth=depth,
-        delay_s=parse_duration_s(delay, name="--delay") if delay else 0.0,
+        delay_s=parse_duration_s(delay, name="--delay", zero=True) if delay else 0.0,
     )
     used_s = parse_duration_s(interval, name="--interval") if interval else None
     if used_s is not None and used_s < system.cost_s:

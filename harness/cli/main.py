@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
-from typing import NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
 
@@ -28,11 +32,32 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+@contextmanager
+def _as_long_as_somebody_reads() -> Iterator[None]:
+    """End as other tools do when their reader has gone (``| head``): quietly, as by SIGPIPE."""
+    try:
+        yield
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still buffered has nowhere to go
+        sys.exit(128 + signal.SIGPIPE)
+
+
 class LazyGroup(click.Group):
     """Imports a command's module only when that command is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _as_long_as_somebody_reads():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _as_long_as_somebody_reads():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -58,7 +83,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line; a `FaultlineError` becomes one message and its exit code."""
     try:
-        cli.main(prog_name="faultline", standalone_mode=False)
+        cli.main(prog_name="./faultline", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)

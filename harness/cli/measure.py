@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import click
 
 from harness.cli.options import cluster_maker
 from harness.cli.output import emit_json
-from harness.cli.progress import ProgressDisplay
+from harness.cli.progress import ProgressDisplay, point_words
+from harness.errors import UsageError
 from harness.experiment import Claim, ClaimKind, Experiment
 from harness.machine import machine_name
 from harness.report.build import ReportWriter
@@ -34,6 +36,7 @@ def measure(
     as_json: bool,
 ) -> int:
     """Make every run that is not there yet; returns the exit code."""
+    check_out(out)
     store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
     display = ProgressDisplay(lambda experiment, campaign: _announce(writer, display, experiment))
@@ -59,6 +62,20 @@ def measure(
     ]
     _summarize(judged, records, report.index, as_json=as_json)
     return exit_code(judged, strict=strict)
+
+
+def check_out(out: Path) -> None:
+    """Raises `UsageError` unless results can be written to ``out``; leaves nothing there."""
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        why = "is not a directory" if not there.is_dir() else f"takes no files: {error.strerror}"
+        raise UsageError(
+            f"--out: results cannot be written to {out}, because {there} {why}",
+            remedy="name a directory of yours; it is made if it does not exist",
+        ) from None
 
 
 def exit_code(judged: Sequence[Judged], *, strict: bool) -> int:
@@ -135,9 +152,9 @@ def _show_plan(runs: Sequence[PlannedRun], settings: RunSettings, *, as_json: bo
         )
         return
     for run in runs:
-        point = " ".join(f"{key}={value}" for key, value in run.point.items())
+        point = point_words(run.experiment, run.point)
         state = "done" if run.done else f"about {format_duration(seconds[run.experiment])}"
-        click.echo(f"{run.experiment.id:<34} {state:<14} #{run.repeat + 1} {point}")
+        click.echo(f"{run.experiment.id:<34} {state:<14} repetition {run.repeat + 1}  {point}")
     done = sum(run.done for run in runs)
     click.echo(f"{len(runs) - done} runs to make, about {format_duration(left)}; {done} done")
 

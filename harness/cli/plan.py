@@ -94,6 +94,7 @@ def command(
             f"--draw: {draw} is neither SVG nor PNG", remedy="name a file that ends in .svg or .png"
         )
     chosen = planner(planner_name)
+    check_objective(objective)
     model = _read(topology)
     units = parse_budget(budget, model.total_cost)
     document = _planned(model, chosen.name, units, objective)
@@ -103,6 +104,21 @@ def command(
         emit_json(document)
     else:
         click.echo("\n".join(_report(model, document)))
+
+
+def check_objective(objective: str) -> None:
+    """Raises `UsageError` unless ``objective`` is one."""
+    from difflib import get_close_matches
+
+    names = {"output fidelity": "of", "internal completeness": "ic", "of": "of", "ic": "ic"}
+    if objective in ("of", "ic"):
+        return
+    near = get_close_matches(objective.lower(), names, n=1)
+    raise UsageError(
+        f"--objective: there is no objective {objective!r}",
+        remedy=(f"did you mean {names[near[0]]!r}? " if near else "")
+        + "The choices are 'of' (output fidelity) and 'ic' (internal completeness)",
+    )
 
 
 def parse_budget(text: str, total: int) -> int:
@@ -148,18 +164,18 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
     from time import perf_counter
 
     from harness.planning.registry import planner
-    from harness.text import did_you_mean
     from harness.topology.fidelity import Objective
 
-    if objective not in list(Objective):
-        raise UsageError(
-            f"--objective: {objective!r} is none", remedy=did_you_mean(objective, list(Objective))
-        )
+    aim, size = Objective(objective), f"{topology.task_count:,} tasks, {budget:,} units"
+
+    def planned(by: str, doing: str) -> ReplicationPlan:
+        return _watched(lambda: planner(by).plan(topology, budget, aim), by, f"{doing} ({size})")
+
     started = perf_counter()
-    plan = _watched(lambda: planner(name).plan(topology, budget, Objective(objective)), name)
+    plan = planned(name, "planning")
     seconds = perf_counter() - started
     others = [
-        (other, planner(other).plan(topology, budget, Objective(objective)))
+        (other, planned(other, "planning for comparison"))
         for other in ("sa", "greedy")
         if other != name
     ]
@@ -176,7 +192,9 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
     }
 
 
-def _watched(plan: Callable[[], ReplicationPlan], name: str) -> ReplicationPlan:
+def _watched(
+    plan: Callable[[], ReplicationPlan], name: str, doing: str = "planning"
+) -> ReplicationPlan:
     """Run ``plan`` on a thread of its own: the solver does not look up for a Ctrl-C, and whoever
     waits longer than two seconds is told so."""
     from concurrent.futures import Future
@@ -198,7 +216,8 @@ def _watched(plan: Callable[[], ReplicationPlan], name: str) -> ReplicationPlan:
         thread.join(patience_s)
         if thread.is_alive():
             limit = "; gives the best plan and a bound after 60 s" if name == "optimum" else ""
-            click.echo(f"{name}: planning for {perf_counter() - started:.0f} s{limit}", err=True)
+            waited = f"{perf_counter() - started:.0f} s"
+            click.echo(f"{name}: {doing} for {waited}{limit}", err=True)
             patience_s = _NOTE_S
     return future.result()
 

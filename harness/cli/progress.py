@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from harness.experiment import Experiment, Profile
+from harness.experiment import Experiment, Point, Profile
 from harness.results import OK, Campaign, Record
 from harness.runner import PlannedRun
 from harness.text import format_duration
@@ -19,6 +19,9 @@ _PLAIN_INTERVAL_S = 10.0
 
 _PLAIN_START_S = 2.0
 """The same for the line of a new run: many short runs need not say a line each."""
+
+_LONGEST_POINT = 60
+"""Characters; a point with more of them is shortened where a person reads it."""
 
 
 class ProgressDisplay:
@@ -53,8 +56,7 @@ class ProgressDisplay:
             self._progress.start()
 
     def run_started(self, run: PlannedRun) -> None:
-        point = " ".join(f"{key}={value}" for key, value in run.point.items())
-        self._current = f"{run.experiment.id} {point}".strip()
+        self._current = f"{run.experiment.id} {point_words(run.experiment, run.point)}".strip()
         self._last_line -= _PLAIN_INTERVAL_S - _PLAIN_START_S
         self.stage("starting", None, None, None)
 
@@ -102,6 +104,27 @@ class ProgressDisplay:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+def point_words(experiment: Experiment, point: Point) -> str:
+    """``"key=value key=value"``; of a long point only the keys that tell it from the others of
+    the experiment's grid, taken in the point's order."""
+    words = {key: f"{key}={value}" for key, value in point.items()}
+    if len(" ".join(words.values())) > _LONGEST_POINT:
+        every = [other for grid in experiment.grid.values() for other in grid]
+        words = {key: words[key] for key in _telling_apart(list(point), every)}
+    return " ".join(words.values())
+
+
+def _telling_apart(keys: Sequence[str], points: Sequence[Point]) -> Sequence[str]:
+    def kinds(chosen: Sequence[str]) -> int:
+        return len({tuple(repr(point.get(key)) for key in chosen) for point in points})
+
+    chosen: list[str] = []
+    for key in keys:
+        if kinds([*chosen, key]) > kinds(chosen):
+            chosen.append(key)
+    return chosen
 
 
 def _profile(record: Record) -> Profile:

@@ -32,7 +32,7 @@ def command(out: Path, strict: bool, as_json: bool) -> None:
     if not (out / "records").is_dir():
         raise UsageError(
             f"nothing has been measured into {out} yet",
-            remedy="run faultline reproduce first, or name its directory with --out DIR",
+            remedy="run ./faultline reproduce first, or name its directory with --out DIR",
         )
     report = write_report(Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True)))
     if as_json:

@@ -42,7 +42,7 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run EXPERIMENTs (see `faultline list`; a group's name means all of its experiments).
+    """Run EXPERIMENTs (see `./faultline list`; a group's name means all of its experiments).
 
     Runs that were measured before with the same code, seed and options are kept. Exit code: 0
     done, 1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the

@@ -32,7 +32,7 @@ MOST_TASKS = 2_000
 """Per operator. A full edge has the product of its operators' tasks as substreams, and no plan of
 the papers has more than dozens."""
 MOST_UNITS = 1_000_000
-_EXAMPLE = "see `faultline plan --help` for the format"
+_EXAMPLE = "see `./faultline plan --help` for the format"
 
 
 def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:

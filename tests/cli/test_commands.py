@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,11 @@ from click.testing import CliRunner, Result
 
 from harness import catalogue
 from harness.cli.main import COMMANDS, cli
-from harness.experiment import Context, Experiment, Outcome, Point
+from harness.cli.measure import check_out
+from harness.cli.progress import point_words
+from harness.errors import UsageError
+from harness.experiment import Context, Experiment, Outcome, Point, Profile
+from harness.machine import ROOT
 from harness.report import build
 from tests.toys import square, toy
 
@@ -94,9 +103,44 @@ def test_a_failed_run_exits_with_3(invoke: Invoke, experiments: list[Experiment]
 
 def test_report_before_any_measurement_says_what_to_do(invoke: Invoke) -> None:
     result = invoke("report")
-    assert "faultline reproduce first" in str(result.exception)
+    assert "./faultline reproduce first" in str(result.exception)
 
 
 def test_an_unknown_experiment_gets_the_nearest_name(invoke: Invoke) -> None:
     result = invoke("run", "stock/toi")
     assert "did you mean 'stock/toy'" in str(result.exception)
+
+
+def test_a_dry_run_refuses_a_directory_that_takes_no_files(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for out in ("/proc/x", str(file / "below")):
+        result = CliRunner().invoke(cli, ["run", "intervals", "--dry-run", "--out", out])
+        assert isinstance(result.exception, UsageError)
+        assert "--out: results cannot be written" in str(result.exception)
+    check_out(tmp_path / "not" / "there" / "yet")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_whoever_closes_the_pipe_ends_the_command_quietly() -> None:
+    command = [sys.executable, "-m", "harness.cli", "--help"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_no_line_of_help_is_cut_short() -> None:
+    for name in COMMANDS.keys() - {"datasets"}:
+        result = CliRunner().invoke(cli, [name, "--help"], terminal_width=80)
+        lines = result.output.splitlines()[1:]
+        assert not [line for line in lines if line.endswith("...")], name
+        assert not [line for line in lines if line.strip().startswith("faultline ")], name
+
+
+def test_a_long_point_is_told_apart_by_few_words() -> None:
+    points: list[Point] = [{"x": x, "same": 1, "long": "y" * 70, "z": x} for x in (1, 2)]
+    experiment = replace(toy(), grid=dict.fromkeys(Profile, points))
+    assert point_words(experiment, points[1]) == "x=2"
+    assert point_words(experiment, {"x": 1, "same": 1}) == "x=1 same=1"

@@ -87,6 +87,8 @@ def test_the_report_says_what_the_json_says_and_draws_it() -> None:
         (["--cost", "1s", "--nodes", "0", "--node-mttf", "1d"], "--nodes: 0 is below 1"),
         (["--cost", "1s", "--mttf", "1h", "--nodes", "5", "--node-mttf", "1d"], "given twice"),
         (["--cost", "1s", "--mttf", "1h", "--depth", "0"], "--depth: 0 is below 1"),
+        (["--cost", "1s", "--mttf", "1h", "--depth", "5"], "--depth changes nothing without"),
+        (["--cost", "1s", "--mttf", "1h", "--delay", "1s"], "--delay changes nothing without"),
         (["--cost", "1s", "--mttf", "1h", "--system", "2"], "--system needs --failure-records"),
         (["--cost", "1s", "--failure-records", "/absent.csv", "--system", "2"], "does not exist"),
     ],

@@ -1,0 +1,61 @@
+"""Durations as people write and read them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.text import format_duration, parse_duration_s
+
+DURATIONS = st.floats(min_value=1e-12, max_value=1e12, allow_subnormal=False)
+UNITS = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def read(text: str) -> float:
+    number, unit = text.removeprefix("under ").split()
+    return float(number) * UNITS[unit]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "0 s"), (1.6, "1.6 s"), (1200, "20 min"), (0.9996, "1 s"), (59.97, "1 min"),
+        (3599.0, "1 h"), (1e-10, "under 0.001 µs"), (86400 * 123456, "123456 d"),
+        (0.00012, "120 µs"), (-1.6, "-1.6 s"), (86399.0, "1 d"), (13.5 * 60, "13.5 min"),
+    ],
+)  # fmt: skip
+def test_in_the_unit_a_reader_would_choose(seconds: float, words: str) -> None:
+    assert format_duration(seconds) == words
+
+
+@given(DURATIONS)
+@settings(max_examples=300)
+def test_never_in_powers_of_ten_and_right_to_three_digits(seconds: float) -> None:
+    words = format_duration(seconds)
+    assert re.fullmatch(r"(under )?[0-9]+(\.[0-9]+)? (µs|ms|s|min|h|d)", words)
+    assert read(words) == pytest.approx(seconds, rel=0.006, abs=1e-9)
+
+
+@given(DURATIONS, DURATIONS)
+@settings(max_examples=300)
+def test_a_longer_duration_never_reads_shorter(one: float, other: float) -> None:
+    short, long = sorted((one, other))
+    assert read(format_duration(short)) <= read(format_duration(long)) * (1 + 1e-12)
+
+
+@given(st.floats(min_value=0.9, max_value=1.1), st.sampled_from(sorted(UNITS.values())))
+def test_nor_around_a_unit(factor: float, unit_s: float) -> None:
+    near = unit_s * factor
+    assert read(format_duration(near)) <= read(format_duration(near * 1.001)) * (1 + 1e-12)
+
+
+def test_no_time_at_all_is_a_duration_only_where_it_is_allowed() -> None:
+    assert parse_duration_s("0s", name="--delay", zero=True) == 0.0
+    with pytest.raises(UsageError, match=r"--cost: '0s' is not above zero"):
+        parse_duration_s("0s", name="--cost")
+    with pytest.raises(UsageError, match=r"--delay: '-1s' is negative"):
+        parse_duration_s("-1s", name="--delay", zero=True)
