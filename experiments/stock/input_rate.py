@@ -33,24 +33,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from harness.engines.structured.passes import PassRecord
+    from harness.load.profile import RateProfile
     from harness.results import Results
     from workloads.base import Workload
 
-TRIGGER_S = 1.0
+TRIGGER_S = 2.0
 KEEPS_UP = 0.95
 """A rate is sustained if this share of the records is in committed batches `GRACE_S` after the
 last one was sent. Fixed before anything was measured."""
 GRACE_S = 2 * TRIGGER_S
-SETTLE_S = 3.0
+SETTLE_S = 5.0
 LOWEST_PER_S = 500
 STEPS = {Profile.SMOKE: 1, Profile.QUICK: 7, Profile.PAPER: 9}
-LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 12.0, Profile.PAPER: 40.0}
+LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
+WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
+"""Load that is measured by nobody, and for applications that have run nothing before."""
 WORKERS_PER_RACK = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 2}
 
 
 def run(point: Point, context: Context) -> Outcome:
     """One workload: rates from the lowest up, on one warm application, until it is saturated."""
     from harness.engines.structured.fleet import warm_fleet
+    from harness.load.profile import RateProfile
 
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(
@@ -61,12 +65,13 @@ def run(point: Point, context: Context) -> Outcome:
     rows: list[dict[str, Any]] = []
     fleet = warm_fleet(cluster, "checkpoint", context)
 
-    def send(rate_per_s: float) -> dict[str, Any]:
-        record = _pass(workload, rate_per_s, cluster, fleet, directory, context)
+    def send(rate_per_s: float, load_s: float = LOAD_S[context.profile]) -> dict[str, Any]:
+        rate = RateProfile.constant(rate_per_s, load_s)
+        record = _pass(workload, rate, cluster, fleet, directory, context)
         return summarize(record, workload, rate_per_s)
 
     if context.profile is not Profile.SMOKE:
-        send(LOWEST_PER_S)  # for the virtual machines to compile; measured by nobody
+        send(LOWEST_PER_S, WARMUP_S if fleet.used else FIRST_WARMUP_S)
     for step in range(STEPS[context.profile]):
         rows.append(send(LOWEST_PER_S * 2.0**step))
         if not rows[-1]["sustained"] or rows[-1]["invalid"]:
@@ -81,7 +86,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 def _pass(
     workload: Workload,
-    rate_per_s: float,
+    rate: RateProfile,
     cluster: Cluster,
     fleet: Any,
     directory: Any,
@@ -89,13 +94,12 @@ def _pass(
 ) -> PassRecord:
     from harness.engines.structured.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
-    from harness.load.profile import RateProfile
 
-    context.progress(f"{rate_per_s:g} records/s")
+    name = f"rate-{rate.segments[0][1]:g}"
     plan = PassPlan(
-        name=f"rate-{rate_per_s:g}",
+        name=name,
         workload=workload,
-        rate=RateProfile.constant(rate_per_s, LOAD_S[context.profile]),
+        rate=rate,
         trigger_s=TRIGGER_S,
         schedule=NO_FAILURES,
     )
@@ -254,7 +258,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     claims=claims,
     notes=(
-        "One application under checkpoint, trigger and checkpoint interval 1 s, no failures; each "
+        "One application under checkpoint, trigger and checkpoint interval 2 s, no failures; each "
         "rate is twice the one before, on the same warm application. The load generator, Kafka "
         "and the engine share the machine.",
         f"Sustained: {KEEPS_UP:.0%} of the records are in committed batches {GRACE_S:g} s after "

@@ -49,15 +49,15 @@ EXPERIMENT = Experiment(
     origin=Origin.MEASURED,
     grid={
         Profile.SMOKE: [point("checkpoint", 1)],
-        Profile.QUICK: [point("checkpoint", 1), point("active", 1), point("checkpoint", 5)],
+        Profile.QUICK: [point("active", 2), point("checkpoint", 2), point("checkpoint", 6)],
         Profile.PAPER: [
             point(scheme, interval_s)
+            for scheme in ("active", "checkpoint")
             for interval_s in (1, 2, 5, 10)
-            for scheme in ("checkpoint", "active")
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 48, Profile.QUICK: 110, Profile.PAPER: 220},
+    seconds_per_run={Profile.SMOKE: 48, Profile.QUICK: 120, Profile.PAPER: 220},
     run=run,
     table=tabulate,
     draw=draw,

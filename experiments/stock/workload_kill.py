@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.results import Results
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
-TRIGGER_S = 1
+TRIGGER_S = 2
 
 
 def _point(workload: str, scheme: str) -> Point:
@@ -194,8 +194,8 @@ EXPERIMENT = Experiment(
     origin=Origin.MEASURED,
     grid={
         Profile.SMOKE: [_point(SHOWN[0], "checkpoint")],
-        Profile.QUICK: [_point(w, s) for s in ("active", "checkpoint") for w in SHOWN],
-        Profile.PAPER: [_point(w, s) for s in ("active", "checkpoint") for w in SHOWN],
+        Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
+        Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 110, Profile.PAPER: 230},
@@ -205,7 +205,7 @@ EXPERIMENT = Experiment(
     claims=claims,
     notes=(
         *(WORKLOADS[name].note for name in SHOWN),
-        "Scaled down to two cores. The trigger interval, which is the checkpoint interval, is 1 s. "
+        "Scaled down to two cores. The trigger interval, which is the checkpoint interval, is 2 s. "
         "Time lines are of the first repetition, points of every run.",
     ),
     figure_size_in=(10.0, 5.5),

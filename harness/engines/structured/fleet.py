@@ -69,6 +69,8 @@ class Fleet:
 
     def __init__(self, applications: Sequence[Application]) -> None:
         self.applications = applications
+        self.used = False
+        """Whether a query ever began."""
         self._marks = [0] * len(applications)
 
     def wait_until_ready(self, *, within_s: float = 180) -> None:
@@ -87,6 +89,7 @@ class Fleet:
     ) -> None:
         """Start every application's query, with a checkpoint directory that is new."""
         assert workload.reference is not None, workload.name
+        self.used = True
         self._marks = [application.mark() for application in self.applications]
         for copy, application in enumerate(self.applications):
             application.order(

@@ -36,6 +36,8 @@ class StockRun:
     warmup_s: float
     """Load before the twin, on topics of its own, for the virtual machines to compile; measured
     by nobody."""
+    first_warmup_s: float
+    """Instead of ``warmup_s``, where the applications have run nothing before."""
     settle_s: float
     """The first seconds of each pass, which count for no latency."""
     schedule: Schedule
@@ -54,8 +56,9 @@ def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     fleet = warm_fleet(cluster, run.scheme, context)
     passes = _Passes(run, cluster, fleet, directory, context)
-    if run.warmup_s > 0:
-        passes.once("warm-up", run.warmup_s, NO_FAILURES)
+    warmup_s = run.warmup_s if fleet.used else run.first_warmup_s
+    if warmup_s > 0:
+        passes.once("warm-up", warmup_s, NO_FAILURES)
     twin = passes.once("twin", run.load_s, NO_FAILURES)
     failed, truth = passes.with_truth("failures", run.load_s, run.schedule)
     context.progress("comparing")
