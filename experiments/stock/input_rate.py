@@ -45,7 +45,7 @@ GRACE_S = 2 * TRIGGER_S
 SETTLE_S = 5.0
 LOWEST_PER_S = 500
 STEPS = {Profile.SMOKE: 1, Profile.QUICK: 7, Profile.PAPER: 9}
-LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
+LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
 WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 """Load that is measured by nobody, and for applications that have run nothing before."""
 WORKERS_PER_RACK = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 2}

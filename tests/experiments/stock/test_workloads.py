@@ -118,8 +118,8 @@ def test_a_rate_is_sustained_when_its_records_are_committed_in_time() -> None:
 
 def test_only_windows_that_a_record_closed_count_for_latency() -> None:
     latency = input_rate.latencies_s(record(), WORKLOAD)
-    # Windows of 2 s with a delay of 1 s: due from 3 s on, the last one just before 30 s.
-    assert len(latency) == 3 * 27
+    # Windows of 2 s with a delay of 1 s: the last one is due just before 30 s.
+    assert len(latency) == 3 * (30 - input_rate.SETTLE_S)
     assert latency.to_numpy() == pytest.approx(1.0)
 
 
