@@ -293,7 +293,8 @@ class CoordinatorMachine:
                 used = assignment.used + 1
                 promoted = replace(replica, term=used)
                 self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)
-                self.lost_at.pop(task, None)
+                if self._report(replica) is not None:  # else it exists on paper only, so far
+                    self.lost_at.pop(task, None)
 
     def _restore_local(self, lost: list[int]) -> None:
         for task in lost:

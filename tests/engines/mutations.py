@@ -22,9 +22,10 @@ from harness.protocol import recovery
 from harness.protocol import task as task_module
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.durability import Durable
+from harness.protocol.effects import Kind
 from harness.protocol.inbox import Inbox
 from harness.protocol.publisher import Publisher
-from harness.protocol.reconciliation import Basis
+from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.registry import Assignment
 from harness.protocol.scheme import Method, Recovery
 from harness.protocol.state import Phase
@@ -257,6 +258,54 @@ def publishes_again(self: Any) -> None:
 _repeat_stores = Durable._repeat_stores
 
 
+def waits_longer_than_the_bound(self: TentativeRun, slot: Any, policy: Any, now: int) -> int:
+    due = _due_at(self, slot, policy, now)
+    return due if due in (now, FOREVER) else due + 500_000
+
+
+def suspends_regardless(self: Any, run: Any) -> None:
+    if run.active:
+        _advance_tentative(self, run)
+
+
+_due_at = TentativeRun.due_at
+_advance_tentative = TaskMachine._advance_tentative
+
+
+def keeps_tentative_output(_self: Any, _batch: int, _outputs: Any) -> None:
+    """Computed for nothing: the neighbours wait for the stable one."""
+
+
+def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
+    if all(record.kind is Kind.TENTATIVE for record in self.queue):
+        return ()
+    return _take(self)
+
+
+_take = Publisher.take
+
+
+def closes_late(self: Any) -> None:
+    lost = self.lost_at
+    self.lost_at = {task: (at + 20_000_000, batch) for task, (at, batch) in lost.items()}
+    _close_lost(self)
+    self.lost_at = lost
+
+
+_close_lost = CoordinatorMachine._close_lost
+
+
+def takes_plans_for_copies(self: Any) -> None:
+    """What the checker of lateness found when it was written."""
+    _promote(self)
+    for task, assignment in enumerate(self.tasks):
+        if assignment.primary is not None:
+            self.lost_at.pop(task, None)
+
+
+_promote = CoordinatorMachine._promote_replicas
+
+
 MUTATIONS = (
     Mutation("skip the duplicate check", TaskMachine, "_take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
@@ -280,6 +329,12 @@ MUTATIONS = (
     Mutation("redo from the tentative state", TaskMachine, "_rebuilt", redoes_from_the_tentative_state, TENTATIVE, 0),
     Mutation("keep one batch too little for undo", Basis, "__init__", remembers_too_little, ("dpc",), 2),
     Mutation("publish again after a lost answer", Durable, "_repeat_stores", publishes_again, LOCAL, 0),
+    Mutation("suspend longer than the bound", TentativeRun, "due_at", waits_longer_than_the_bound, ("dpc",), 0),
+    Mutation("compute nothing tentative at all", TaskMachine, "_advance_tentative", suspends_regardless, TENTATIVE, 0),
+    Mutation("keep tentative output to oneself", Supplying, "_deliver_tentative", keeps_tentative_output, TENTATIVE, 0),
+    Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
+    Mutation("close lost tasks too late", CoordinatorMachine, "_close_lost", closes_late, ("ppa", "active"), 6),
+    Mutation("take a planned replica for a live one", CoordinatorMachine, "_promote_replicas", takes_plans_for_copies, ("ppa", "active"), 6),
 )  # fmt: skip
 
 

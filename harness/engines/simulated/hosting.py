@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
 from harness.engines.simulated.log import OutputPartition, Store
-from harness.engines.simulated.options import Options
+from harness.engines.simulated.options import Fault, Options
 from harness.engines.simulated.synthetic import CountOperator, DigestOperator
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -39,12 +39,21 @@ class Tracer(Protocol):
     def fault(self, world: Any, fault: Any) -> None: ...
 
 
+class Watcher(Protocol):
+    """Who sees what every machine is told, and what it asks for then."""
+
+    def before(self, number: int, item: told.NodeInput) -> None: ...
+    def after(self, number: int, item: told.NodeInput, effects: Sequence[do.Effect]) -> None: ...
+    def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None: ...
+    def faulted(self, fault: Fault) -> None: ...
+
+
 class SimulatedNode:
     """A machine that can crash, stop, slow down and tell the wrong time."""
 
     __slots__ = (
-        "alive", "boot", "clock_base", "copies", "cut", "deferred", "drift", "free_at", "machine",
-        "number", "paused", "slowness", "true_base",
+        "alive", "boot", "clock_base", "copies", "cut", "deferred", "disturbed", "drift", "free_at",
+        "machine", "number", "paused", "slowness", "true_base",
     )  # fmt: skip
 
     def __init__(self, number: int, lanes: int) -> None:
@@ -58,6 +67,8 @@ class SimulatedNode:
         self.slowness = 1
         self.drift = 0
         self.clock_base = self.true_base = 0
+        self.disturbed = -1
+        """When, by its clock, it last went on after a pause or began to drift otherwise."""
         self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self.copies: dict[int, int] = {}
         """Task to incarnation of the copies it hosts."""
@@ -74,6 +85,7 @@ class SimulatedNode:
 
     def set_drift(self, drift: int, now: int) -> None:
         self.clock_base, self.true_base, self.drift = self.clock(now), now, drift
+        self.disturbed = self.clock_base
 
 
 class Hosting:
@@ -118,6 +130,7 @@ class Hosting:
         self.compute_us = [0] * len(self.wiring.names)
         self.copy_us = [0] * len(self.wiring.names)
         self.tracer: Tracer | None = None
+        self.watcher: Watcher | None = None
 
     def _tell(self, number: int, boot: int, item: told.NodeInput) -> None:
         """Hand ``item`` to a node, if it still lives the life it is meant for."""
@@ -131,7 +144,12 @@ class Hosting:
         assert machine is not None
         if self.tracer is not None:
             self.tracer.told(self.kernel.now, item)
+        watcher = self.watcher
+        if watcher is not None:
+            watcher.before(number, item)
         effects = machine.handle(item, now=node.clock(self.kernel.now))
+        if watcher is not None:
+            watcher.after(number, item, effects)
         if self.validate:
             task = getattr(item, "task", None)
             copy = machine.copies.get(task) if task is not None else None
@@ -164,8 +182,15 @@ class Hosting:
 
     def _set_timer(self, node: SimulatedNode, effect: do.SetTimer) -> None:
         at = max(self.kernel.now, node.true_time(effect.at))
-        fired = told.TimerFired(cause=effect.cause, key=effect.key)
-        self.kernel.at(at, TIMER, self._tell, node.number, node.boot, fired)
+        self.kernel.at(at, TIMER, self._fire, node.number, node.boot, effect)
+
+    def _fire(self, number: int, boot: int, effect: do.SetTimer) -> None:
+        """The timer's instant has come, unless the clock has slowed down since it was set."""
+        node = self.nodes[number]
+        if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
+            self._set_timer(node, effect)
+            return
+        self._tell(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _compute(
         self, node: SimulatedNode, cost_us: int, item: told.NodeInput, lane: int = 0
@@ -270,6 +295,8 @@ class Hosting:
         if machine is None or (life is not None and life != self._coordinator_life):
             return
         effects = machine.handle(item, now=self.kernel.now)
+        if self.watcher is not None:
+            self.watcher.decided(item, effects)
         if self.validate:
             machine.validate()
         self._perform_coordinator(effects)

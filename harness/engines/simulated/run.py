@@ -11,6 +11,7 @@ from harness.engines.simulated.checkers import (
     Violation,
     synthetic_reference,
 )
+from harness.engines.simulated.lateness import Lateness
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.world import World
 from harness.errors import ProtocolViolation
@@ -55,6 +56,8 @@ def simulate(
     )
     bystander = Bystander(options, reference)
     world = World(options, observers=(bystander,), validate=validate)
+    if options.scheme.tentative is not None:
+        world.watcher = Lateness(options, world)
     if prepare is not None:
         prepare(world)
     violation = None

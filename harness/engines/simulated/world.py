@@ -43,6 +43,8 @@ class World(Serving):
         self._strike(fault)
         for observer in self.observers:
             observer.faulted(self, fault)
+        if self.watcher is not None:
+            self.watcher.faulted(fault)
 
     def _strike(self, fault: Fault) -> None:
         match fault.kind:
@@ -140,6 +142,7 @@ class World(Serving):
         if not node.paused:
             return
         node.paused = False
+        node.disturbed = node.clock(self.kernel.now)
         deferred, node.deferred = node.deferred, []
         for action, arguments in deferred:
             action(*arguments)

@@ -1,0 +1,344 @@
+"""Is output ever later than the policy promises? (Borealis, Property 1; DESIGN: "never later")
+
+Over a path of k tasks, Property 1 bounds the delay of a result by kX: each task answers for one
+X. So the promise is checked where it is made, task by task, on every schedule whose scheme has
+tentative output, whatever fails meanwhile. Time is the node's own clock, as in the protocol.
+
+*Begins in time.* A ready primary has processed everything below batch p, and is computing
+nothing that would have to end first. Then it must begin p no later than
+
+* at once, if all of p has come, stable;
+* with `Closing.TASK`: the bound after the first part of p came, whatever is missing;
+* with `Closing.COORDINATOR`: once every missing part is of a task that the coordinator has closed
+  (and that has not delivered p or a later batch since); with `Policy.DELAY` not before the bound
+  after the first part of p came.
+
+*Sends at once.* The first version of a batch, stable or tentative, leaves for every downstream
+task when it has been computed; a sink appends it when it has been computed or, if that comes
+later, when the partition has been claimed and the records before it are confirmed.
+
+*Closes in time.* A task of which no live node has had a copy for longer than detection (silence,
+two heartbeats, a message's delay) and the bound is closed at every sweep of a coordinator that has
+been up for as long.
+
+Where the promise says nothing: `Policy.SUSPEND` in the state it is for; batches of which nothing
+has come; sources, which wait for nothing; a node while it is paused, and what was pending when its
+clock changed its rate (the simulated timer was set by the old one); closing once there was
+`FaultKind.WEATHER` (heartbeats get lost).
+How long computing takes is not bounded here: Property 1 is about waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.engines.simulated.checkers import InvariantBroken
+from harness.engines.simulated.options import Fault, FaultKind, Options
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.scheme import Closing, Policy, Tentative
+from harness.protocol.state import Phase
+
+NAME = "output-lateness"
+
+
+class Waiting:
+    """What a bystander knows of one copy: what came, what it computes, what it owes."""
+
+    def __init__(self, order: told.CopyOrdered, width: int) -> None:
+        self.incarnation = order.incarnation
+        self.width = width
+        self.stable_at = order.position
+        """The next batch of the stable computation."""
+        self.lead: int | None = None
+        """The next batch of the tentative computation; None while there is none."""
+        self.stable_ticket: int | None = None
+        self.tentative_busy = False
+        self.first: dict[int, int] = {}
+        """Batch to when its first part came."""
+        self.parts: dict[int, dict[int, bool]] = {}
+        """Batch to upstream task to whether its part is stable."""
+        self.terms: dict[int, int] = {}
+        self.closed: dict[int, int] = {}
+        """Upstream task to the term below which it is closed."""
+        self.due: int | None = None
+        """When the next batch must have been begun; None while nothing is owed."""
+        self.since = 0
+        self.claimed = False
+        self.publishing: int | None = None
+        """The records that are on their way to the partition, by sequence number."""
+        self.unpublished: set[int] = set()
+
+    @property
+    def next(self) -> int:
+        return self.stable_at if self.lead is None else self.lead
+
+    def complete(self, batch: int) -> bool:
+        return sum(self.parts.get(batch, {}).values()) == self.width
+
+    def restart(self, position: int) -> None:
+        """Its state was loaded: what it was computing is void."""
+        self.stable_at, self.lead = position, None
+        self.stable_ticket, self.tentative_busy = None, False
+
+    def came(self, item: told.BatchArrived, clock: int) -> None:
+        upstream, batch = item.upstream, item.batch
+        if item.term >= self.closed.get(upstream, item.term + 1) and batch >= self.next:
+            del self.closed[upstream]
+        stale = item.term < self.terms.get(upstream, -1)
+        self.terms[upstream] = max(item.term, self.terms.get(upstream, -1))
+        if batch >= self.stable_at and (item.stable or not stale):
+            self.first.setdefault(batch, clock)
+            parts = self.parts.setdefault(batch, {})
+            parts[upstream] = parts.get(upstream, False) or item.stable
+
+    def began(self, effect: do.ProcessBatch) -> None:
+        if effect.run is told.Run.STABLE:
+            self.stable_ticket = effect.ticket
+        else:
+            self.lead, self.tentative_busy = effect.batch, True
+
+    def processed(self, item: told.BatchProcessed) -> bool:
+        """A computation has ended; True if it gave the first version of its batch."""
+        if item.run is told.Run.TENTATIVE:
+            if not (self.tentative_busy and item.batch == self.lead):
+                return False
+            self.tentative_busy, self.lead = False, item.batch + 1
+            first = item.batch >= self.stable_at
+        else:
+            if item.ticket != self.stable_ticket:
+                return False
+            self.stable_ticket, first = None, item.batch >= self.next
+            self.stable_at = item.batch + 1
+            for batch in [batch for batch in self.first if batch <= item.batch]:
+                del self.first[batch], self.parts[batch]
+        if self.lead is not None and (self.stable_at, 0) >= (self.lead, self.tentative_busy):
+            self.lead = None
+        return first
+
+
+class Lateness:
+    """Raises `InvariantBroken` when a copy or the coordinator keeps others waiting."""
+
+    def __init__(self, options: Options, world: Any) -> None:
+        assert options.scheme.tentative is not None, "no bound without tentative output"
+        self._rules: Tentative = options.scheme.tentative
+        self._options = options
+        self._wiring = options.wiring
+        self._world = world
+        self._copies: dict[tuple[int, int], Waiting] = {}
+        self._loading = False
+        self._gone: dict[int, int] = {}
+        """Task to since when no live node has been seen to have a copy."""
+        self._coordinator_up: int | None = None
+        self._clear = True
+        """No message was lost at random so far."""
+        self.begun = 0
+        """How many batches were begun under a deadline."""
+        self.closings = 0
+        """How many sweeps had to close a task."""
+
+    def faulted(self, fault: Fault) -> None:
+        if fault.kind is FaultKind.WEATHER:
+            self._clear = False
+        elif fault.kind is FaultKind.COORDINATOR:
+            self._coordinator_up = None
+
+    # -- a copy ----------------------------------------------------------------------------
+
+    def before(self, number: int, item: told.NodeInput) -> None:
+        """A node is about to handle ``item``: was anything due before?"""
+        machine = self._world.nodes[number].machine
+        tasks = [item.key[1]] if isinstance(item, told.TimerFired) else [item.task]
+        if isinstance(item, told.TimerFired) and item.key[0] == "beat":
+            tasks = list(machine.copies)
+        for task in tasks:
+            copy, waiting = machine.copies.get(task), self._copies.get((number, task))
+            if copy is not None and waiting and waiting.incarnation == copy.incarnation:
+                self._loading = copy.phase is Phase.LOADING
+                self._check_due(number, task, waiting)
+
+    def _check_due(self, number: int, task: int, waiting: Waiting) -> None:
+        node = self._world.nodes[number]
+        clock = node.clock(self._world.kernel.now)
+        since = min(waiting.since, waiting.first.get(waiting.next, clock))
+        if waiting.due is None or node.disturbed >= since or clock <= waiting.due:
+            return
+        raise InvariantBroken(
+            NAME,
+            f"{self._wiring.names[task]} on node {number} should have begun batch {waiting.next} "
+            f"{(clock - waiting.due) / 1e6:.6f} s ago",
+        )
+
+    def after(self, number: int, item: told.NodeInput, effects: Sequence[do.Effect]) -> None:
+        """A node has handled ``item``: what is due now?"""
+        if isinstance(item, told.CopyRetired):
+            return
+        task = item.key[1] if isinstance(item, told.TimerFired) else item.task
+        copy = self._world.nodes[number].machine.copies.get(task)
+        if copy is None or not self._wiring.upstream[task]:
+            return
+        if isinstance(item, told.TimerFired) and item.key[0] == "beat":
+            return
+        if getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
+            return  # an answer to a copy that was replaced
+        waiting = self._copies.get((number, task))
+        if waiting is None or waiting.incarnation != copy.incarnation:
+            if not isinstance(item, told.CopyOrdered):
+                return
+            waiting = Waiting(item, len(self._wiring.upstream[task]))
+            self._copies[number, task] = waiting
+            self._gone.pop(task, None)
+        clock = self._world.nodes[number].clock(self._world.kernel.now)
+        first = self._note(waiting, item, clock)
+        for effect in effects:
+            self._note_effect(waiting, effect)
+        if copy.phase is Phase.FENCED:
+            waiting.due = None
+            return
+        if first is not None and copy.primary:
+            self._check_sent(task, waiting, first, effects)
+        if waiting.claimed and waiting.publishing is None and waiting.unpublished:
+            raise InvariantBroken(
+                NAME,
+                f"{self._wiring.names[task]} on node {number} keeps its output of batch "
+                f"{min(waiting.unpublished)} to itself",
+            )
+        ready = copy.primary and copy.phase is Phase.READY
+        waiting.since = clock
+        waiting.due = self._due(task, waiting, clock) if ready else None
+        self.begun += waiting.due is not None
+
+    def _note(self, waiting: Waiting, item: told.NodeInput, clock: int) -> int | None:
+        """Keep the books; the batch whose first version ``item`` brings, if it does."""
+        match item:
+            case told.BatchArrived():
+                waiting.came(item, clock)
+            case told.UpstreamResumed():
+                known = waiting.terms.get(item.upstream, -1)
+                waiting.terms[item.upstream] = max(item.term, known)
+            case told.UpstreamClosed():
+                if waiting.terms.get(item.upstream, -1) <= item.before_term:
+                    known = waiting.closed.get(item.upstream, -1)
+                    waiting.closed[item.upstream] = max(item.before_term, known)
+            case told.CheckpointLoaded():
+                at = item.checkpoint.position if item.checkpoint is not None else 0
+                if self._loading and at > waiting.stable_at:
+                    waiting.restart(at)
+            case told.StateRebuilt():
+                if item.ticket == waiting.stable_ticket:
+                    waiting.stable_ticket = None
+            case told.OutputClaimed():
+                waiting.claimed = True
+                done = {b for b in waiting.unpublished if b < item.next_tentative}
+                waiting.unpublished -= done
+            case told.OutputPublished():
+                if item.sequence == waiting.publishing:
+                    waiting.publishing = None
+            case told.BatchProcessed():
+                return item.batch if waiting.processed(item) else None
+        return None
+
+    def _note_effect(self, waiting: Waiting, effect: do.Effect) -> None:
+        match effect:
+            case do.ProcessBatch():
+                waiting.began(effect)
+            case do.RebuildState():
+                waiting.stable_ticket = effect.ticket
+            case do.PublishOutput():
+                waiting.publishing = effect.sequence
+                waiting.unpublished -= {record.batch for record in effect.records}
+
+    def _check_sent(
+        self, task: int, waiting: Waiting, batch: int, effects: Sequence[do.Effect]
+    ) -> None:
+        if not self._wiring.downstream[task]:
+            published = self._world.partitions[task].next_tentative
+            appended = any(
+                record.batch == batch
+                for effect in effects
+                if isinstance(effect, do.PublishOutput)
+                for record in effect.records
+            )
+            if not appended and batch >= published:
+                waiting.unpublished.add(batch)
+            return
+        sent = {
+            effect.to
+            for effect in effects
+            if isinstance(effect, do.Send)
+            and isinstance(effect.message, told.BatchArrived)
+            and effect.message.batch == batch
+        }
+        for below in self._wiring.downstream[task]:
+            if below not in sent:
+                names = self._wiring.names
+                raise InvariantBroken(
+                    NAME, f"{names[task]} has batch {batch} and does not send it to {names[below]}"
+                )
+
+    def _due(self, task: int, waiting: Waiting, clock: int) -> int | None:
+        """By when the next batch must be begun if nothing else happens."""
+        batch, rules = waiting.next, self._rules
+        redoing = waiting.stable_ticket is not None or waiting.complete(waiting.stable_at)
+        if waiting.lead is None:
+            if redoing:
+                return clock if waiting.stable_ticket is None else None
+        elif waiting.tentative_busy:
+            return None
+        active = waiting.lead is not None
+        policy = rules.during_stabilization if active and redoing else rules.during_failure
+        if policy is Policy.SUSPEND or batch not in waiting.first:
+            return None
+        late = waiting.first[batch] + rules.bound_us
+        if rules.closing is Closing.TASK:
+            return max(late, clock)
+        here = waiting.parts[batch]
+        if any(up not in here and up not in waiting.closed for up in self._wiring.upstream[task]):
+            return None
+        return clock if policy is Policy.PROCESS else max(late, clock)
+
+    # -- the coordinator -------------------------------------------------------------------
+
+    def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None:
+        """The coordinator has handled ``item``."""
+        now = self._world.kernel.now
+        if isinstance(item, told.RegistryLoaded) and self._coordinator_up is None:
+            self._coordinator_up = now
+        if not isinstance(item, told.TimerFired) or self._coordinator_up is None:
+            return
+        for task, hosts in enumerate(self._world._hosts):
+            if hosts:
+                self._gone.pop(task, None)
+            else:
+                self._gone.setdefault(task, now)
+        if self._clear and self._rules.closing is Closing.COORDINATOR:
+            self._check_closed(now, effects)
+
+    def _check_closed(self, now: int, effects: Sequence[do.Effect]) -> None:
+        scheme, network = self._options.scheme, self._options.network
+        patience = (
+            scheme.suspect_after_us
+            + 2 * scheme.heartbeat_us
+            + network.delay_us
+            + network.jitter_us
+            + self._rules.bound_us
+        )
+        closed = {
+            (effect.message.upstream, effect.to)
+            for effect in effects
+            if isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed)
+        }
+        for task, since in self._gone.items():
+            if now <= max(since, self._coordinator_up or 0) + patience:
+                continue
+            self.closings += 1
+            for below in self._wiring.downstream[task]:
+                if (task, below) not in closed:
+                    names = self._wiring.names
+                    raise InvariantBroken(
+                        NAME,
+                        f"{names[task]} has been gone since {since / 1e6:.6f} s, and the "
+                        f"coordinator does not close it for {names[below]}",
+                    )

@@ -1,0 +1,103 @@
+"""The checker of lateness looks where there is something to see, and sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from harness.engines.simulated.lateness import NAME, Lateness
+from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.run import Report, simulate
+from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.topologies import borealis
+from harness.engines.simulated.world import World
+from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.reconciliation import TentativeRun
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from tests.engines.test_simulated import run_seed
+
+
+def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
+    """Three streams into a join; the first stream's node is away from 5 s to 25 s."""
+    wiring = borealis()
+    kind = FaultKind.LINK if closing is Closing.TASK else FaultKind.CRASH
+    return replace(
+        draw(0, scheme="dpc", topology="borealis"),
+        wiring=wiring,
+        scheme=Scheme(
+            name="lateness",
+            recovery=Recovery.LOCAL,
+            checkpoint_every=5,
+            tentative=Tentative(closing=closing, bound_us=2_000_000, during_failure=policy),
+            heartbeat_us=500_000,
+            suspect_after_us=1_250_000,
+        ),
+        nodes=tuple(NodeInfo(name=f"n{n}", rack=f"r{n}", slots=1) for n in wiring.tasks),
+        placement=tuple(wiring.tasks),
+        costs=Costs(batch_us=1_000),
+        network=Network(),
+        faults=(Fault(kind=kind, at_us=5_000_000, until_us=25_000_000, target=0, other=3),),
+    )
+
+
+def watched(options: Options) -> tuple[Report, Lateness]:
+    worlds: list[World] = []
+    report = simulate(options, prepare=worlds.append)
+    watcher = worlds[0].watcher
+    assert isinstance(watcher, Lateness)
+    return report, watcher
+
+
+@pytest.mark.parametrize("policy", [Policy.DELAY, Policy.PROCESS])
+@pytest.mark.parametrize("closing", list(Closing))
+def test_a_task_that_keeps_the_bound_is_not_blamed(policy: Policy, closing: Closing) -> None:
+    report, watcher = watched(cut_stream(policy, closing))
+    assert report.violation is None
+    assert report.tentative_outputs >= 10
+    at_once = policy is Policy.PROCESS and closing is Closing.COORDINATOR
+    assert at_once or watcher.begun >= 10
+    assert (watcher.closings > 0) == (closing is Closing.COORDINATOR)
+
+
+def test_a_microsecond_too_late_is_too_late() -> None:
+    right = TentativeRun.due_at
+
+    def late(self: TentativeRun, slot: Any, policy: Policy, now: int) -> int:
+        due = right(self, slot, policy, now)
+        return due + 1 if slot is not None and due == slot.first_at + self.rules.bound_us else due
+
+    with patch.object(TentativeRun, "due_at", late):
+        report, _ = watched(cut_stream(Policy.DELAY))
+    assert report.violation is not None
+    assert report.violation.invariant == NAME
+    assert "should have begun batch" in report.violation.what
+
+
+def test_a_coordinator_that_closes_nothing_is_found() -> None:
+    with patch.object(CoordinatorMachine, "_close_lost", lambda _self: None):
+        report, _ = watched(cut_stream(Policy.PROCESS, Closing.COORDINATOR))
+    assert report.violation is not None
+    assert "does not close it" in report.violation.what
+
+
+def test_whoever_suspends_owes_nothing_during_a_failure() -> None:
+    report, _ = watched(cut_stream(Policy.SUSPEND))
+    assert report.violation is None
+    assert report.tentative_outputs == 0
+
+
+@pytest.mark.parametrize(
+    ("seed", "scheme"),
+    [
+        pytest.param(316, "active", id="a planned replica was taken for one that lives"),
+        pytest.param(557, "active", id="the same, of a source"),
+        pytest.param(10054, "dpc", id="a clock that changed its rate while a bound ran"),
+        pytest.param(10603, "active", id="a replica that had not yet said that it is ready"),
+    ],
+)
+def test_schedules_that_taught_something(seed: int, scheme: str) -> None:
+    run_seed(seed, scheme)
