@@ -44,7 +44,7 @@ RATE_PER_S, COST_S, RESTART_S = 0.05 / 60.0, 1.6, 23.1
 HORIZON_S = 40 * 3600.0
 MEMORY_S = 10.0 / RATE_PER_S
 NINETEEN_DAYS_S = 19 * 86400.0
-RUNS = {Profile.SMOKE: 5, Profile.QUICK: 100, Profile.PAPER: 250}
+RUNS = {Profile.SMOKE: 10, Profile.QUICK: 100, Profile.PAPER: 250}
 
 SCENARIOS = {
     "steady": "nothing drifts",

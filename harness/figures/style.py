@@ -95,6 +95,9 @@ MODELS: Mapping[str, Look] = {
     "simulation": Look("simulation", BLACK, "."),
 }
 
+_STAMP = "stamp"
+"""Marks the text that `stamp` has written."""
+
 
 @contextmanager
 def styled() -> Iterator[None]:
@@ -146,8 +149,16 @@ def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) 
 
 
 def stamp(figure: Figure, text: str) -> None:
-    """Write into the figure what a reader must not miss: simulated, scaled down, chosen values."""
-    look: Any = {"fontsize": 7, "color": VERMILION, "style": "italic", "ha": "right", "x": 0.995}
+    """Write into the figure what a reader must not miss: simulated, scaled down, chosen values.
+
+    A figure that has a stamp already gets one line with both texts.
+    """
+    for earlier in figure.texts:
+        if earlier.get_gid() == _STAMP:
+            earlier.set_text(f"{earlier.get_text()} · {text}")
+            return
+    look: Any = {"fontsize": 7, "color": VERMILION, "style": "italic", "ha": "right", "x": 0.995,
+                 "gid": _STAMP}  # fmt: skip
     if figure.get_suptitle():
         figure.text(y=0.995, s=text, va="top", **look)
     else:

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -211,6 +212,18 @@ def _count(claims: Sequence[Claim]) -> str:
     return f"{held} claims hold, {failed} do not, {len(claims) - held - failed} were not measured."
 
 
+def _origins(judged: Sequence[Judged]) -> str:
+    """ "3 figures measured on real servers, 2 simulated, 4 computed"."""
+    counts = Counter(item.experiment.origin for item in judged)
+    words = {
+        Origin.MEASURED: "measured on real servers",
+        Origin.SIMULATED: "simulated",
+        Origin.COMPUTED: "computed",
+    }
+    assert set(words) == set(Origin)
+    return ", ".join(f"{counts[origin]} {words[origin]}" for origin in words)
+
+
 def _page(cards: Sequence[dict[str, Any]], judged: Sequence[Judged], store: Store) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -234,6 +247,8 @@ def _page(cards: Sequence[dict[str, Any]], judged: Sequence[Judged], store: Stor
         unmeasured=sum(claim.held is None for claim in claims),
         broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
         groups=[group for group in groups if group["cards"]],
+        origins=_origins(judged),
+        smoke=any(item.profile is Profile.SMOKE for item in judged),
         metrics=METRICS,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         records=store.root / "records",

@@ -1,0 +1,21 @@
+"""What every figure shares."""
+
+from __future__ import annotations
+
+from harness.figures.style import new_figure, stamp, styled
+
+
+def test_two_stamps_are_one_line() -> None:
+    with styled():
+        figure = new_figure()
+        stamp(figure, "values chosen")
+        stamp(figure, "smoke profile")
+        assert [text.get_text() for text in figure.texts] == ["values chosen · smoke profile"]
+
+
+def test_a_stamp_leaves_a_title_alone() -> None:
+    with styled():
+        figure = new_figure()
+        figure.suptitle("a title")
+        stamp(figure, "simulated")
+        assert [text.get_text() for text in figure.texts] == ["a title", "simulated"]
