@@ -78,7 +78,7 @@ class _Sender:
         if not mine.any():
             return
         first = int(indices[mine][0]) // self.stream.partitions
-        stamps = (intended[mine] * 1000).astype(np.int64).tolist()
+        stamps = whole_ms(intended[mine]).tolist()
         payloads = self._source.payloads(partition, first, len(stamps))
         # One call a record: the batch call of this client takes no timestamps.
         produce, topic, count = self._producer.produce, self.stream.topic, self._count
@@ -114,6 +114,13 @@ class _Sender:
             "lag": self.lag.summary(),
             "delivery": self.delivery.summary(),
         }
+
+
+def whole_ms(unix_s: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The millisecond that each instant lies in. An instant that is a whole millisecond counts as
+    itself, although seconds since 1970 in a double are a fraction of a microsecond off: two
+    passes with the same offsets from their starts must fall into the same windows."""
+    return np.floor(unix_s * 1000 + 1e-3).astype(np.int64)
 
 
 def generate(orders: TextIO, out: TextIO) -> None:
