@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNT = {Profile.SMOKE: 1, Profile.QUICK: 10, Profile.PAPER: 100}
-TIME_LIMIT_S = {Profile.SMOKE: 0.1, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
+TIME_LIMIT_S = {Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
 RATIOS = (0.2, 0.5, 0.8)
 JOINS = (0.0, 0.5)
 POINTS = [{"ratio": ratio, "join_fraction": joins} for joins in JOINS for ratio in RATIOS]
@@ -84,7 +84,11 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
                     & (table["ratio"] == ratio)
                     & (table["join_fraction"] == joins)
                 ]
-                x = position + offset + np.linspace(-0.1, 0.1, len(own))
+                x = (
+                    position
+                    + offset
+                    + (np.linspace(-0.1, 0.1, len(own)) if len(own) > 1 else np.zeros(len(own)))
+                )
                 face = [look.color if proven else "none" for proven in own["proven"]]
                 axes.scatter(
                     x, own["gap"], s=16, facecolors=face, edgecolors=look.color, marker=look.marker,
@@ -152,7 +156,7 @@ EXPERIMENT = Experiment(
     origin=Origin.COMPUTED,
     grid=_random.everywhere(POINTS),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.15, Profile.QUICK: 12.0, Profile.PAPER: 700.0},
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 12.0, Profile.PAPER: 700.0},
     run=run,
     table=table,
     draw=draw,

@@ -155,7 +155,9 @@ def stamp(figure: Figure, text: str) -> None:
     """
     for earlier in figure.texts:
         if earlier.get_gid() == _STAMP:
-            earlier.set_text(f"{earlier.get_text()} · {text}")
+            said = earlier.get_text()
+            new = [part for part in text.split(" · ") if part not in said]
+            earlier.set_text(" · ".join([said, *new]))
             return
     look: Any = {"fontsize": 7, "color": VERMILION, "style": "italic", "ha": "right", "x": 0.995,
                  "gid": _STAMP}  # fmt: skip

@@ -196,7 +196,7 @@ def _number(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, dict):
-        return "; ".join(f"{key}: {_number(item)}" for key, item in value.items())
+        return "; ".join(f"{key}: {_number(item)}" for key, item in value.items()) or "–"
     if isinstance(value, list | tuple):
         return ", ".join(_number(item) for item in value)
     if hasattr(value, "item"):

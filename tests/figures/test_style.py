@@ -13,6 +13,14 @@ def test_two_stamps_are_one_line() -> None:
         assert [text.get_text() for text in figure.texts] == ["values chosen · smoke profile"]
 
 
+def test_a_stamp_says_nothing_twice() -> None:
+    with styled():
+        figure = new_figure()
+        stamp(figure, "simulated, virtual time")
+        stamp(figure, "simulated · smoke profile")
+        assert [t.get_text() for t in figure.texts] == ["simulated, virtual time · smoke profile"]
+
+
 def test_a_stamp_leaves_a_title_alone() -> None:
     with styled():
         figure = new_figure()
