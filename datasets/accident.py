@@ -78,18 +78,29 @@ class Cars(BlockSource):
     """Reports of every car once a second, ``partitions`` roads with ``cars`` cars each.
 
     Record i of a partition is of car i mod ``cars`` at second i // ``cars``: sent at ``cars``
-    records a second per partition, the simulation runs in real time.
+    records a second per partition, the simulation runs in real time. The roads are empty of
+    accidents at second 0; ``start_s`` seconds have passed before the first record.
     """
 
-    def __init__(self, *, seed: int, partitions: int = 14, cars: int = 100) -> None:
+    def __init__(
+        self, *, seed: int, partitions: int = 14, cars: int = 100, start_s: int = 0
+    ) -> None:
+        if start_s < 0:
+            raise UsageError(
+                f"reports from {start_s} s on", remedy="give a start_s of 0 or more seconds"
+            )
         if not (1 <= partitions <= 99 and 2 <= cars <= 1_000):
             raise UsageError(
                 f"{partitions} roads with {cars} cars each",
                 remedy="give 1 to 99 partitions (roads) and 2 to 1,000 cars on each",
             )
         super().__init__(seed=seed, name="accident", block_records=cars * _BLOCK_S)
-        self.partitions, self.cars = partitions, cars
+        self.partitions, self.cars, self.start_s = partitions, cars, start_s
         self._roads: dict[int, list[Road]] = {}
+
+    def records(self, partition: int, start_index: int, count: int) -> NDArray[np.void]:
+        """Reports ``start_index`` to ``start_index + count`` after the start."""
+        return super().records(partition, start_index + self.start_s * self.cars, count)
 
     def desired_cm_per_s(self, partition: int) -> Ints:
         """The speed that each car of a road drives when nothing is in its way."""

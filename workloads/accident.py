@@ -54,11 +54,19 @@ RESULT = pa.schema(
 
 
 def accidents(
-    *, seed: int = 0, partitions: int = 14, cars: int = 100, epsilon_kmh: int = SENSOR_ERROR_KMH
+    *,
+    seed: int = 0,
+    partitions: int = 14,
+    cars: int = 100,
+    start_s: int = 0,
+    epsilon_kmh: int = SENSOR_ERROR_KMH,
 ) -> Workload:
     """Accident detection over simulated roads, one partition each; send at ``partitions`` ×
-    ``cars`` records a second for real time (the paper's 1,400/s)."""
-    shape = {"seed": seed, "partitions": partitions, "cars": cars}
+    ``cars`` records a second for real time (the paper's 1,400/s).
+
+    ``start_s`` seconds of traffic have passed when the run begins; accidents take a while to come.
+    """
+    shape = {"seed": seed, "partitions": partitions, "cars": cars, "start_s": start_s}
     return Workload(
         name="accidents",
         sources=[

@@ -22,6 +22,9 @@ USERS, SEGMENTS = 5_000, 200
 TRAFFIC = Population(users=USERS, segments=SEGMENTS)
 """A twentieth of the papers' users on a fifth of their segments."""
 
+TRAFFIC_BEFORE_S = 100
+"""Of the roads, before a run begins: a mean of three accidents on each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
@@ -54,9 +57,10 @@ WORKLOADS: Mapping[str, Scaled] = {
     ),
     "accidents": Scaled(
         label="accident detection",
-        make=lambda seed: accidents(seed=seed, partitions=4),
+        make=lambda seed: accidents(seed=seed, partitions=4, start_s=TRAFFIC_BEFORE_S),
         rate_per_s=400,
-        note="Accidents: 4 roads with 100 reports/s each (the paper: 14).",
+        note="Accidents: 4 roads with 100 reports/s each (the paper: 14), from the simulation's "
+        f"{TRAFFIC_BEFORE_S}th second on: at second 0 nothing has happened yet.",
     ),
     "word-count": Scaled(
         label="word count",
