@@ -3,8 +3,8 @@
 Both PPA papers score a query by the set it answers with: Q1 by |S_T ∩ S_A| / |S_A| (the objects
 of the top 100), Q2 by |I_T ∩ I_A| / |I_A| (the incidents), with S_A and I_A what the run without
 failures gives. So a workload says what the members of a result are (`Workload.members`), and
-accuracy is the share of the accurate run's members that were delivered, over all windows. Where a
-workload names no members a result is one member, right or wrong as a whole.
+accuracy is the share of the accurate run's members that were delivered, over all windows.
+Accident detection counts cars seen standing at a location; word count, whole results.
 
 It is scored on the first version of each result that was delivered (a later correction does not
 repair what a user already acted on) and, beside it, on the last.
@@ -20,7 +20,7 @@ import pandas as pd
 from workloads.base import Workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 ARRIVAL = "arrival"
 """The column of deliveries that says in which order they came."""
@@ -42,61 +42,53 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
 
     ``deliveries`` has the workload's columns and `ARRIVAL`, a row per delivery; one with a null
     value takes its result back. ``accurate`` has the workload's columns, a row per result.
+    Raises `ValueError` for a workload that names no members.
     """
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
-    window = workload.window_start
-    expected = _members(workload, accurate)
-    joined = expected.select(window, "member")
-    for name in ("first", "last"):
-        delivered = _members(workload, version(workload, deliveries, name))
-        mark = delivered.select(window, "member", F.lit(1).alias(name))
-        joined = joined.join(mark, [window, "member"], "left")
+    if workload.members is None:
+        raise ValueError(f"workload {workload.name} names no members")
+    window, version = workload.window_start, F.col("version")
+    members = (
+        _versions(workload, deliveries)
+        .unionByName(accurate.select(*workload.columns, F.lit(_ACCURATE).alias("version")))
+        .where(F.col(workload.values[0]).isNotNull())
+        .select(window, "version", F.explode(workload.members()).alias("member"))
+        .groupBy(window, "member")
+        .agg(*(F.max(version == number).alias(name) for number, name in enumerate(_SETS)))
+    )
     windows = (
-        joined.groupBy(window)
+        members.where("accurate")
+        .groupBy(window)
         .agg(
             F.count("*").alias("members"),
-            F.count("first").alias("first"),
-            F.count("last").alias("last"),
+            F.count_if("first").alias("first"),
+            F.count_if("last").alias("last"),
         )
         .orderBy(window)
         .toPandas()
     )
-    members = int(windows["members"].sum())
+    total = int(windows["members"].sum())
     return Accuracy(
-        first=float(windows["first"].sum() / members) if members else None,
-        last=float(windows["last"].sum() / members) if members else None,
+        first=float(windows["first"].sum() / total) if total else None,
+        last=float(windows["last"].sum() / total) if total else None,
         windows=windows,
     )
 
 
-def version(workload: Workload, deliveries: DataFrame, which: str) -> DataFrame:
-    """The ``"first"`` or the ``"last"`` delivery of every identity."""
+_SETS = ("first", "last", "accurate")
+_ACCURATE = _SETS.index("accurate")
+
+
+def _versions(workload: Workload, deliveries: DataFrame) -> DataFrame:
+    """The first and the last delivery of every identity, told apart by ``version``: the place of
+    its name in `_SETS`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    pick = F.min_by if which == "first" else F.max_by
     values = F.struct(*workload.values)
     return (
         deliveries.groupBy(*workload.identity)
-        .agg(pick(values, ARRIVAL).alias("picked"))
-        .select(*workload.identity, *(f"picked.{name}" for name in workload.values))
+        .agg(F.array(F.min_by(values, ARRIVAL), F.max_by(values, ARRIVAL)).alias("picked"))
+        .select(*workload.identity, F.posexplode("picked").alias("version", "picked"))
+        .select(*workload.identity, "version", "picked.*")
     )
-
-
-def _members(workload: Workload, results: DataFrame) -> DataFrame:
-    """Window and member, a row per distinct member of the results."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    members = workload.members() if workload.members is not None else _whole(workload)
-    return (
-        results.where(F.col(workload.values[0]).isNotNull())
-        .select(workload.window_start, F.explode(members).alias("member"))
-        .distinct()
-    )
-
-
-def _whole(workload: Workload) -> Column:
-    """A result as its one member: key and values."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.array(F.to_json(F.struct(*workload.columns)))

@@ -185,7 +185,8 @@ RUN_COLUMNS = (
     "contradictions", "duplicates", "accuracy_first", "results", "dropped_rows", "restarts",
     "load_s", "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s",
     "twin_latency_p50_s", "twin_latency_p99_s", "twin_latency_max_s", "cpu_s", "twin_cpu_s",
-    "resident_bytes",
+    "resident_bytes", "paper_accuracy_first", "paper_accuracy_last", "success_rate",
+    "twin_success_rate", "table_rows", "table_equals_truth", "table_difference",
 )  # fmt: skip
 
 

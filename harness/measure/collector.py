@@ -77,6 +77,10 @@ class Collector:
     def newest(self) -> Message | None:
         return self._messages[-1] if self._messages else None
 
+    def since(self, number: int) -> Sequence[Message]:
+        """The messages from the ``number``-th on, in the order in which they were read."""
+        return self._messages[number:]
+
     def finish(self, *, within_s: float = 30) -> Sequence[Message]:
         """Everything the topic holds now, in the order of arrival."""
         self._finishing.set()

@@ -85,6 +85,24 @@ METRICS: tuple[Metric, ...] = (
         definition="The same, on the last delivered version of each result.",
     ),
     Metric(
+        name="paper_accuracy_first",
+        title="Accuracy as the papers count it, first versions",
+        unit="share",
+        direction=Direction.HIGHER,
+        definition="Share of the members of the no-failure twin's results that the first delivered "
+        "version of each result held, over all windows: |S_T ∩ S_A| / |S_A|. Members are the "
+        "objects of a World Cup top 100, the incidents of a traffic jam result, the cars seen "
+        "standing at a location, the counted words of a word count. A workload that does not say "
+        "what its members are has none.",
+    ),
+    Metric(
+        name="paper_accuracy_last",
+        title="Accuracy as the papers count it, last versions",
+        unit="share",
+        direction=Direction.HIGHER,
+        definition="The same, on the last delivered version of each result.",
+    ),
+    Metric(
         name="success_rate",
         title="Success rate of tuples",
         unit="share",

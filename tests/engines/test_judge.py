@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from harness.engines.structured import wire
 from harness.engines.structured.judge import judge
-from harness.engines.structured.passes import PassRecord
+from harness.engines.structured.passes import PassRecord, relative_windows
 from harness.experiment import Outcome
 from harness.failures.schedule import NO_FAILURES
 from tests.engines.constructed import (
     KILL_AT_S,
     LOAD_S,
     SCHEDULE,
+    START,
     WORKLOAD,
     deliveries,
     injected,
@@ -162,6 +165,20 @@ def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:
     assert judged(behind).invalid == "failures: 3 % were late"
     fewer = replace(behind, load=replace(behind.load, invalid=None, records=17))
     assert judged(fewer).invalid == "failures: 17 of 3000 records were sent"
+
+
+def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
+    nothing = wire.decode([], WORKLOAD.columns).assign(arrival_s=[], copy=[])
+    empty = relative_windows(nothing, WORKLOAD, START)
+    outcome = judged(
+        record(empty, failures=injected()), record(empty, name="twin"), truth().head(0)
+    )
+    assert outcome.invalid is not None
+    assert "no result" in outcome.invalid
+    assert outcome.values["results"] == 0
+    assert outcome.values["output_equals_truth"] is False
+    for name, series in outcome.series.items():
+        series.to_parquet(tmp_path / f"{name}.parquet")
 
 
 def test_valid_otherwise() -> None:

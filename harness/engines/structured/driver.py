@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from harness.engines.structured import wire
+from harness.engines.structured import scoring, wire
 from workloads.base import Reference, Workload
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class Driver:
             "begin": self.begin,
             "end": self.end,
             "truth": self.truth,
+            "score": self.score,
         }
         commands[command](**parameters)
 
@@ -205,6 +206,13 @@ class Driver:
         table = result.select(*wire.plain_columns(result, self._workload)).toArrow()
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "truth", "rows": len(table)})
+
+    def score(self, **files: str) -> None:
+        """How accurate one file of results is by another's (`scoring.score_files`)."""
+        assert self._workload is not None, "nothing was begun"
+        paths = {name: Path(path) for name, path in files.items()}
+        scoring.score_files(self._spark, self._workload, **paths)
+        self._emit({"event": "scored"})
 
     def close(self) -> None:
         self.end()

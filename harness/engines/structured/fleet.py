@@ -141,6 +141,14 @@ class Fleet:
         application.order("truth", topics=dict(topics), path=str(path))
         application.wait_for("the ground truth", _is("truth"), within_s=180, since=mark)
 
+    def score(self, **files: Path) -> None:
+        """Let the first application score one file of results against another
+        (`scoring.score_files`), by the workload that was begun last."""
+        application = self.applications[0]
+        mark = application.mark()
+        application.order("score", **{name: str(path) for name, path in files.items()})
+        application.wait_for("the accuracy", _is("scored"), within_s=180, since=mark)
+
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """What the applications said since `begin`, with the ``copy`` that said it."""
         return [

@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.cluster.base import Action
 from harness.engines.structured.passes import PassRecord
+from harness.engines.structured.scoring import NOT_SCORED, Scored
 from harness.engines.structured.tuples import tuple_success
 from harness.experiment import Outcome
 from harness.failures.injector import InjectedFailure
@@ -42,18 +43,23 @@ def judge(
     schedule: Schedule,
     trigger_s: float,
     settle_s: float,
+    accuracy: Scored = NOT_SCORED,
 ) -> Outcome:
     """``truth`` has ``window_start_s`` and the workload's other columns; the first ``settle_s``
-    seconds of the load count for no latency."""
+    seconds of the load count for no latency. ``accuracy`` is what Spark scored."""
     identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
-    problem = _invalid(twin, failed)
+    problem = _invalid(twin, failed, truth)
     values = {
         **_correctness(calm, broken, truth, identity, workload),
+        **_table(failed, truth, identity, workload),
         **_failures(failed, schedule),
         **_timing(calm, broken, trigger_s, settle_s),
         **_resources(twin, failed),
+        "paper_accuracy_first": accuracy.first,
+        "paper_accuracy_last": accuracy.last,
+        "paper_accuracy_reason": accuracy.reason,
         "success_rate": tuple_success(failed, broken.first, workload, identity),
         "twin_success_rate": tuple_success(twin, calm.first, workload, identity),
         "records": failed.load.records,
@@ -64,7 +70,8 @@ def judge(
         "drained": failed.drained,
         "schedule": schedule.to_json(),
     }
-    return Outcome(values=values, series=_series(calm, broken), invalid=problem)
+    series = {**_series(calm, broken), "accuracy": accuracy.windows}
+    return Outcome(values=values, series=series, invalid=problem)
 
 
 class _Seen:
@@ -133,6 +140,20 @@ def _correctness(
         "contradictions": len(broken.versions.contradictions) + len(calm.versions.contradictions),
         "duplicates": broken.versions.duplicates,
         "twin_duplicates": calm.versions.duplicates,
+    }
+
+
+def _table(
+    failed: PassRecord, truth: pd.DataFrame, identity: list[str], workload: Workload
+) -> dict[str, Any]:
+    """The database table against the ground truth; null for a workload without one."""
+    if failed.table is None:
+        return dict.fromkeys(["table_rows", "table_equals_truth", "table_difference"])
+    found = compare(failed.table, truth, identity, list(workload.values))
+    return {
+        "table_rows": len(failed.table),
+        "table_equals_truth": found.equal,
+        "table_difference": found.describe(),
     }
 
 
@@ -240,8 +261,13 @@ def _restarts(record: PassRecord) -> int:
     return int((record.incidents["event"] == "restarted").sum()) if len(record.incidents) else 0
 
 
-def _invalid(twin: PassRecord, failed: PassRecord) -> str | None:
+def _invalid(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
     """Why the numbers cannot be trusted."""
+    if not len(truth):
+        return (
+            "the batch query over the same input has no result, so there is nothing to compare: "
+            "the load was too short, or nothing the query looks for is in it"
+        )
     for record in (twin, failed):
         if record.load.invalid is not None:
             return f"{record.name}: {record.load.invalid}"
@@ -258,14 +284,13 @@ def _invalid(twin: PassRecord, failed: PassRecord) -> str | None:
 
 def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
     both = {"twin": calm, "failed": broken}
-    last_s = max(seen.first["arrival_s"].max() for seen in both.values())
-    until_s = max(broken.record.until_s, last_s) + BIN_S
+    last_s = [float(s.first["arrival_s"].max()) for s in both.values() if len(s.first)]
+    until_s = max([broken.record.until_s, *last_s]) + BIN_S
 
     def stacked(part: Any) -> pd.DataFrame:
         frames = [part(seen).assign(**{"pass": name}) for name, seen in both.items()]
-        together: pd.DataFrame = pd.concat(
-            [frame for frame in frames if len(frame)], ignore_index=True
-        )
+        filled = [frame for frame in frames if len(frame)]
+        together: pd.DataFrame = pd.concat(filled or frames[:1], ignore_index=True)
         return together
 
     return {

@@ -12,8 +12,8 @@ import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from harness.cluster.base import Cluster
 from harness.engines.metering import Meter
 from harness.engines.structured import wire
 from harness.engines.structured.fleet import Fleet
+from harness.engines.structured.table import TableWriter
 from harness.engines.topics import topics
 from harness.experiment import Context
 from harness.failures.injector import InjectedFailure, Injector
@@ -53,6 +54,8 @@ class PassPlan:
     """Of all sources together."""
     trigger_s: float
     schedule: Schedule
+    table: Path | None = None
+    """A database file for the results, besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,9 @@ class PassRecord:
     usage: pd.DataFrame
     drained: bool
     """Every application closed the last window before the deadline."""
+    table: pd.DataFrame | None = None
+    """What the database table held at the end, for a workload whose results go into one:
+    ``window_start_s`` and the workload's other columns."""
 
     @property
     def until_s(self) -> float:
@@ -147,6 +153,7 @@ class Pass:
                 environment=self._cluster.driver_environment(),
             ) as generator,
             Collector(client, self._out, OUT_PARTITIONS, copy_header=wire.COPY_HEADER) as collector,
+            self._writing(collector) as writer,
         ):
             self._begin_queries()
             generator.wait_ready()
@@ -161,9 +168,20 @@ class Pass:
                 injector.wait(LATE_LOAD_S)
             messages = collector.finish()
             self._fleet.end()
-            return self._record(
+            record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
+            return replace(record, table=self._table(writer, start))
+
+    def _writing(self, collector: Collector) -> AbstractContextManager[TableWriter | None]:
+        if self.plan.table is None:
+            return nullcontext()
+        return TableWriter(self.plan.workload, collector, self.plan.table)
+
+    def _table(self, writer: TableWriter | None, start: float) -> pd.DataFrame | None:
+        if writer is None:
+            return None
+        return relative_windows(writer.finish(), self.plan.workload, start)
 
     def _begin_queries(self) -> None:
         """Until every query has committed a first batch: one record without content each."""

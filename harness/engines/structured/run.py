@@ -16,6 +16,7 @@ from harness.cluster.base import Cluster
 from harness.engines.structured.fleet import Fleet, warm_fleet
 from harness.engines.structured.judge import judge
 from harness.engines.structured.passes import Pass, PassPlan, PassRecord, relative_windows
+from harness.engines.structured.scoring import score_passes
 from harness.experiment import Context, Outcome
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.load.profile import RateProfile
@@ -61,6 +62,8 @@ def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
         passes.once("warm-up", warmup_s, NO_FAILURES)
     twin = passes.once("twin", run.load_s, NO_FAILURES)
     failed, truth = passes.with_truth("failures", run.load_s, run.schedule)
+    context.progress("scoring the accuracy")
+    accuracy = score_passes(fleet, twin, failed, run.workload, directory)
     context.progress("comparing")
     return judge(
         twin,
@@ -70,6 +73,7 @@ def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
         schedule=run.schedule,
         trigger_s=run.trigger_s,
         settle_s=run.settle_s,
+        accuracy=accuracy,
     )
 
 
@@ -107,5 +111,12 @@ class _Passes:
             rate=RateProfile.constant(self._run.rate_per_s, load_s),
             trigger_s=self._run.trigger_s,
             schedule=schedule,
+            table=self._table(name),
         )
         return Pass(plan, self._cluster, self._fleet, self._directory, self._context)
+
+    def _table(self, name: str) -> Path | None:
+        """The database of a measured pass, kept beside the run's record."""
+        if not self._run.workload.into_table or name == "warm-up":
+            return None
+        return self._context.directory / f"{self._run.workload.name}-{name}.sqlite"

@@ -14,6 +14,7 @@ from experiments.stock._kills import run_kill
 from experiments.stock._workloads import WORKLOADS
 from harness.engines.structured.judge import judge
 from harness.engines.structured.passes import PassRecord
+from harness.engines.structured.scoring import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.experiment import Claim, Profile
 from harness.figures.style import new_figure, styled
@@ -30,8 +31,12 @@ from tests.engines.constructed import (
 )
 from workloads.base import Workload
 
-STOPPED = record(deliveries({start: 15.0 - start for start in range(7, 14)}), failures=injected())
-WENT_ON = record(failures=injected())
+STOPPED = record(
+    deliveries({start: 15.0 - start for start in range(7, 14)}),
+    failures=injected(),
+    table=truth(),
+)
+WENT_ON = record(failures=injected(), table=truth())
 GOOD: Mapping[tuple[str, str], PassRecord] = {
     (workload, scheme): STOPPED if scheme == "checkpoint" else WENT_ON
     for workload in workload_kill.SHOWN
@@ -39,7 +44,17 @@ GOOD: Mapping[tuple[str, str], PassRecord] = {
 }
 
 
-def kills(passes: Mapping[tuple[str, str], PassRecord], directory: Path) -> pd.DataFrame:
+ACCURATE = Scored(first=1.0, last=1.0)
+
+
+def kills(
+    passes: Mapping[tuple[str, str], PassRecord],
+    directory: Path,
+    *,
+    accuracy: Scored = ACCURATE,
+    success: Mapping[str, float] = {"checkpoint": 0.8, "active": 1.0},
+) -> pd.DataFrame:
+    """``success`` by scheme stands in for what the made-up passes, of another workload, lack."""
     rows, directories = [], {}
     for number, ((workload, scheme), failed) in enumerate(passes.items()):
         outcome = judge(
@@ -50,6 +65,7 @@ def kills(passes: Mapping[tuple[str, str], PassRecord], directory: Path) -> pd.D
             schedule=SCHEDULE,
             settle_s=3,
             trigger_s=1,
+            accuracy=accuracy,
         )
         run = f"run-{number}"
         directories[run] = directory / run
@@ -57,7 +73,7 @@ def kills(passes: Mapping[tuple[str, str], PassRecord], directory: Path) -> pd.D
         for name, series in outcome.series.items():
             series.to_parquet(directories[run] / f"{name}.parquet", index=False)
         point = {"workload": workload, "scheme": scheme, "interval_s": 1, "repeat": 0, "run": run}
-        rows.append({**outcome.values, **point})
+        rows.append({**outcome.values, "success_rate": success[scheme], **point})
     return workload_kill.table(Results(pd.DataFrame(rows), directories))
 
 
@@ -67,7 +83,7 @@ def verdicts(claims: list[Claim]) -> list[bool | None]:
 
 def test_every_claim_about_kills_holds_where_it_should(tmp_path: Path) -> None:
     table = kills(GOOD, tmp_path)
-    assert verdicts(list(workload_kill.claims(table))) == [True] * 7
+    assert verdicts(list(workload_kill.claims(table))) == [True] * 12
     with styled():
         figure = new_figure(workload_kill.EXPERIMENT.figure_size_in)
         workload_kill.draw(table, figure)
@@ -90,9 +106,43 @@ def test_claims_about_kills_fail_when_they_should(tmp_path: Path) -> None:
     assert failed[1] == WORKLOADS["traffic-jams"].label
 
 
+def failing(table: pd.DataFrame) -> list[str]:
+    return [claim.text for claim in workload_kill.claims(table) if claim.held is False]
+
+
+@pytest.mark.parametrize(
+    "accuracy", [Scored(first=0.99, last=1.0), Scored(first=1.0, last=0.99), NOT_SCORED]
+)
+def test_accuracy_below_one_or_unscored_fails_its_claim(accuracy: Scored, tmp_path: Path) -> None:
+    found = failing(kills(GOOD, tmp_path, accuracy=accuracy))
+    assert len(found) == len(workload_kill.SHOWN)
+    assert all("the accuracy, as the papers count it" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    "table", [None, truth().drop(index=3), truth().replace({"count": {107: 108}})]
+)
+def test_another_table_than_the_truth_fails_its_claim(
+    table: pd.DataFrame | None, tmp_path: Path
+) -> None:
+    bent = {**GOOD, ("accidents", "active"): replace(WENT_ON, table=table)}
+    [text] = failing(kills(bent, tmp_path))
+    assert "database table" in text
+
+
+def test_fewer_successes_under_replication_fail_the_papers_claim(tmp_path: Path) -> None:
+    [text] = failing(kills(GOOD, tmp_path, success={"checkpoint": 0.9, "active": 0.9}))
+    assert "more tuples succeed" in text
+
+
 def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
     one = {key: value for key, value in GOOD.items() if key == ("world-cup", "checkpoint")}
-    assert verdicts(list(workload_kill.claims(kills(one, tmp_path)))) == [True, True, *[None] * 3]
+    assert verdicts(list(workload_kill.claims(kills(one, tmp_path)))) == [
+        True,
+        True,
+        True,
+        *[None] * 4,
+    ]
 
 
 # Rates

@@ -1,0 +1,113 @@
+"""Accuracy as the papers count it, of a pass with failures against its twin, scored by Spark.
+
+The harness leaves the deliveries of one pass and the results of the other as files in the run's
+directory, and the first application, warm from the queries, scores them (`workloads.accuracy`).
+Only its driver reads the files, so executors may be on other machines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from harness.measure.versions import versions
+from workloads.accuracy import ARRIVAL, score
+from workloads.base import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from harness.engines.structured.fleet import Fleet
+    from harness.engines.structured.passes import PassRecord
+
+_WINDOW_COLUMNS = ("window_start_s", "members", "first", "last")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """How accurate a pass was, or why that was not scored."""
+
+    first: float | None = None
+    """Share of the twin's members in the first version of the results; None with a reason."""
+    last: float | None = None
+    reason: str | None = None
+    windows: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*_WINDOW_COLUMNS]))
+    """By window: ``window_start_s``, the twin's ``members``, and how many of them the ``first``
+    and the ``last`` versions held."""
+
+
+NOT_SCORED = Scored(reason="it was not scored")
+
+
+def score_passes(
+    fleet: Fleet, twin: PassRecord, failed: PassRecord, workload: Workload, directory: Path
+) -> Scored:
+    """Let the fleet's first application score the first and the last versions of ``failed``
+    against the results (first versions) of ``twin``."""
+    if workload.members is None:
+        return Scored(
+            reason=f"workload {workload.name!r} does not say what the members of a result are: "
+            "give it members, a function that returns an array column"
+        )
+    identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
+    accurate = versions(twin.deliveries, identity, workload.values).first
+    if not len(accurate):
+        return Scored(reason="the twin delivered no result")
+    paths = [directory / f"{name}.parquet" for name in ("accurate", "delivered", "accuracy")]
+    schema = write_results(accurate, workload, paths[0])
+    write_results(failed.deliveries, workload, paths[1], schema=schema)
+    fleet.score(accurate=paths[0], delivered=paths[1], windows=paths[2])
+    return read_scores(paths[2])
+
+
+def write_results(
+    frame: pd.DataFrame, workload: Workload, path: Path, *, schema: pa.Schema | None = None
+) -> pa.Schema:
+    """Leave results with ``window_start_s`` for `score_files`, in the order of the frame: a
+    window begins that long after the epoch. Returns the columns' types."""
+    start_us = (frame["window_start_s"].astype(float) * 1_000_000).round().astype("int64")
+    columns = {name: frame[name] for name in workload.columns if name != workload.window_start}
+    plain = pd.DataFrame({**columns, workload.window_start: start_us, ARRIVAL: range(len(frame))})
+    types = schema and _plain(schema, workload)
+    table = pa.Table.from_pandas(plain, schema=types, preserve_index=False)
+    place = table.schema.get_field_index(workload.window_start)
+    start = table.column(place).cast(pa.timestamp("us", tz="UTC"))
+    table = table.set_column(place, workload.window_start, start).replace_schema_metadata()
+    pyarrow.parquet.write_table(table, path)
+    return table.schema
+
+
+def _plain(schema: pa.Schema, workload: Workload) -> pa.Schema:
+    place = schema.get_field_index(workload.window_start)
+    return schema.set(place, pa.field(workload.window_start, pa.int64()))
+
+
+def score_files(
+    spark: SparkSession, workload: Workload, *, accurate: Path, delivered: Path, windows: Path
+) -> None:
+    """Score what `write_results` left, in Spark, and write the windows to a third file."""
+    given, right = (
+        spark.createDataFrame(pyarrow.parquet.read_table(path)) for path in (delivered, accurate)
+    )
+    found = score(workload, given, right.drop(ARRIVAL)).windows
+    start = found[workload.window_start].astype("datetime64[us]").astype("int64")
+    counts = found.drop(columns=workload.window_start)
+    counts.assign(window_start_s=start / 1_000_000).to_parquet(windows)
+
+
+def read_scores(windows: Path) -> Scored:
+    """The shares over all windows of a file that `score_files` wrote."""
+    found = pd.read_parquet(windows)[[*_WINDOW_COLUMNS]]
+    members = int(found["members"].sum())
+    if not members:
+        return Scored(reason="no result of the twin has a member", windows=found)
+    return Scored(
+        first=float(found["first"].sum() / members),
+        last=float(found["last"].sum() / members),
+        windows=found,
+    )
