@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 X_OVER_BOUND = 0.9
 """α."""
 PROPERTY_OF = {
-    "output-lateness": 1, "stable-once": 4, "no-late-tentative": 2, "equal-message": 2,
-    "equal-output": 3, "equal-state": 3, "every-correction": 3, "convergence": 3,
-    "no-tentative": 3, "machine": 3,
+    "output-lateness": 1, "needless-tentative": 1, "stable-once": 4, "no-late-tentative": 2,
+    "equal-message": 2, "equal-output": 3, "equal-state": 3, "every-correction": 3,
+    "convergence": 3, "no-tentative": 3, "machine": 3,
 }  # fmt: skip
 PROPERTIES = (1, 2, 3, 4)
 STATIC = {Profile.SMOKE: 4, Profile.QUICK: 40, Profile.PAPER: 200}

@@ -216,8 +216,13 @@ def _draw(
     choice = Choice(
         first_seed=seed, last_seed=seed, scheme=scheme, topology=topology, faults=numbers
     )
-    options = choice.options(seed)
     path = picture or Path(f"simulate-{seed}.png")
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"--picture {path}: there is no directory {path.parent}",
+            remedy=f"make it (mkdir -p {path.parent}) or name another place",
+        )
+    options = choice.options(seed)
     report = draw_run(options, path)
     violation = report.violation.what if report.violation else None
     if as_json:

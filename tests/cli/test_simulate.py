@@ -26,6 +26,8 @@ def invoke(*arguments: str) -> Any:
         (["--seeds", "9..4"], "backwards", "4..9"),
         (["--seeds", "many"], "not a range", "0..999"),
         (["--faults", "a"], "not a list", "0,3"),
+        (["--seeds", "1..2", "--faults", "0,99"], "none numbered 99", "leave --faults out"),
+        (["--draw", "3", "--picture", "nowhere/x.png"], "no directory nowhere", "mkdir -p"),
     ],
 )
 def test_bad_input_says_what_to_do(arguments: list[str], message: str, remedy: str) -> None:

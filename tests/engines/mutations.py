@@ -9,12 +9,13 @@ use the mechanism in question.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from harness.engines.simulated.log import OutputPartition, Store
 from harness.engines.simulated.run import Report, simulate
 from harness.engines.simulated.schedule import draw
 from harness.protocol import coordinator as coordinator_module
@@ -24,10 +25,14 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.durability import Durable
 from harness.protocol.effects import Kind
 from harness.protocol.inbox import Inbox
+from harness.protocol.inputs import Start
+from harness.protocol.node import NodeMachine
+from harness.protocol.outbox import Outbox
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.registry import Assignment
-from harness.protocol.scheme import Method, Recovery
+from harness.protocol.scheme import Method, Policy, Recovery
+from harness.protocol.slots import FreeSlots
 from harness.protocol.state import Phase
 from harness.protocol.supply import Supplying
 from harness.protocol.task import TaskMachine
@@ -49,7 +54,7 @@ class Mutation:
     name: str
     owner: Any
     attribute: str
-    wrong: Callable[..., Any]
+    wrong: Any
     schemes: tuple[str, ...]
     seed: int
     """The first of 0..999 whose schedule betrayed it when this was written."""
@@ -306,6 +311,77 @@ def takes_plans_for_copies(self: Any) -> None:
 _promote = CoordinatorMachine._promote_replicas
 
 
+def never_reopens(_self: TentativeRun, *_: Any) -> None:
+    """Who was closed once stays closed."""
+
+
+def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int) -> int:
+    return now if slot is not None and self.active else _due_at(self, slot, policy, now)
+
+
+def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now: int) -> bool:
+    slot = self._slot(batch, now)
+    if slot.stable[index] is None:
+        return _put_tentative(self, index, batch, payload, now)
+    slot.stable[index] = payload
+    return True
+
+
+_put_tentative = Inbox.put_tentative
+
+
+def takes_over_silently(self: Any, item: Any) -> None:
+    self.term = item.term
+
+
+def claims_too_much(self: Publisher, next_stable: int, next_tentative: int) -> None:
+    _claim(self, next_stable + 1, max(next_tentative, next_stable + 1))
+
+
+_claim = Publisher.claim
+
+
+def trims_beyond_the_epoch(self: Any, item: Any) -> None:
+    if not self.sink:
+        self.outbox.trim_all(item.position + 1)
+
+
+def any_node(self: FreeSlots, *, avoid: int | None = None) -> int | None:
+    del avoid
+    return _take_slot(self)
+
+
+_take_slot = FreeSlots.take
+
+
+def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
+    copy = self.copies.get(item.task)
+    return copy.handle(item, now=now) if copy else ()
+
+
+def lets_everybody_store(_self: Store, _task: int, _term: int | None) -> bool:
+    return True
+
+
+def lets_everybody_append(
+    self: OutputPartition, at_us: int, term: int, sequence: int, records: Any
+) -> bool:
+    if term != self.term:
+        sequence = self.sequence + 1
+    return _append(self, at_us, self.term, sequence, records)
+
+
+_append = OutputPartition.append
+
+
+def restores_the_lost_alone(self: Any, lost: list[int]) -> None:
+    nodes = self._nodes_for(lost)
+    for task in lost if nodes is not None else ():
+        start = Start.EPOCH if self.wiring.upstream[task] else Start.EMPTY
+        sending = 0 if start is Start.EPOCH else self.epoch
+        self._place(task, nodes[task], start=start, position=self.epoch, send_from=sending)
+
+
 MUTATIONS = (
     Mutation("skip the duplicate check", TaskMachine, "_take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
@@ -320,9 +396,9 @@ MUTATIONS = (
     Mutation("a sink reports what is not published", Durable, "_report_progress", reports_what_is_not_published, REPLICAS, 496),
     Mutation("two primaries of one term", CoordinatorMachine, "_promote_replicas", promotes_without_a_term, REPLICAS, 17),
     Mutation("use an incarnation twice", CoordinatorMachine, "_place", reuses_numbers, LOCAL, 1),
-    Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 28),
-    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_lose_earlier_lives", keeps_copies_of_earlier_lives, LOCAL, 55),
-    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 1),
+    Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 3),
+    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_lose_earlier_lives", keeps_copies_of_earlier_lives, LOCAL, 1),
+    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 2),
     Mutation("lose an undo", Publisher, "stable", loses_the_undo, TENTATIVE, 0),
     Mutation("never correct tentative output", Publisher, "stable", never_corrects, TENTATIVE, 0),
     Mutation("call tentative output stable", Supplying, "_deliver_tentative", calls_it_stable, TENTATIVE, 0),
@@ -335,7 +411,29 @@ MUTATIONS = (
     Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
     Mutation("close lost tasks too late", CoordinatorMachine, "_close_lost", closes_late, ("ppa", "active"), 6),
     Mutation("take a planned replica for a live one", CoordinatorMachine, "_promote_replicas", takes_plans_for_copies, ("ppa", "active"), 6),
+    Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
+    Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
+    Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 3),
+    Mutation("take over without sending what was held back", Durable, "_promoted", takes_over_silently, REPLICAS, 40),
+    Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
+    Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 0),
+    Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 0),
+    Mutation("put both copies on one node", FreeSlots, "take", any_node, REPLICAS, 2),
+    Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 1),
+    Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 149),
+    Mutation("an output partition that does not fence", OutputPartition, "append", lets_everybody_append, LOCAL, 43),
 )  # fmt: skip
+
+HARMLESS = Mutation("roll back the lost task alone", CoordinatorMachine, "_restore_global", restores_the_lost_alone, ("global",), 0)  # fmt: skip
+"""Under coordinated checkpoints, and no mutation, because it cannot do harm here. Let e be the
+last complete epoch. Every task has stored its checkpoint at e, so every task is at e or beyond and
+no neighbour will ever ask for a batch before e; and output buffers are trimmed below e only, as
+the coordinator says, never behind a task's own checkpoint. So a task that goes back to e alone
+finds all of its input from e on in the buffers of its upstream tasks. It is a function of that
+input, hence sends what its predecessor sent, under the same numbers, and whoever has those
+batches drops them. Upstream tasks lost with it go back to the same e. The epoch does not move on
+before the task has stored a checkpoint beyond e. What global rollback costs is not safety but
+time, and that the scheme does roll back every task is a test of its own."""
 
 
 def first_caught(mutation: Mutation, seeds: Iterable[int]) -> Report | None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from harness.engines.simulated.kernel import MESSAGE, TIMER, Kernel
-from harness.engines.simulated.options import Costs, Network, Options
+from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.run import Report, shrink, simulate
 from harness.engines.simulated.schedule import SCHEMES, draw
 from harness.engines.simulated.world import World
-from tests.engines.mutations import MUTATIONS, Mutation, first_caught
+from tests.engines.mutations import HARMLESS, MUTATIONS, Mutation, first_caught
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -138,3 +138,28 @@ def test_sabotage_is_found(mutation: Mutation) -> None:
     report = first_caught(mutation, [mutation.seed, *range(1000)])
     assert report is not None, f"no schedule of 1,000 shows that the protocol can {mutation.name}"
     assert report.violation is not None
+
+
+@pytest.mark.slow
+def test_rolling_back_the_lost_task_alone_does_no_harm() -> None:
+    """The search beside the argument at `HARMLESS`."""
+    report = first_caught(HARMLESS, range(40))
+    assert report is None or report.violation is None, report
+
+
+def test_a_global_rollback_takes_every_task_back() -> None:
+    """What `HARMLESS` leaves out: that the scheme does what its cost is charged for."""
+    options = draw(0, scheme="global", topology="diamond")
+    crash = Fault(kind=FaultKind.CRASH, at_us=10_300_000, until_us=20_000_000)
+    options = replace(options, faults=(crash,), costs=Costs(batch_us=1000), network=Network())
+
+    def incarnations() -> set[int]:
+        worlds: list[World] = []
+        assert simulate(options, prepare=worlds.append).violation is None
+        assert worlds[0].coordinator is not None
+        tasks = worlds[0].coordinator.tasks
+        return {task.primary.incarnation for task in tasks if task.primary is not None}
+
+    assert 1 not in incarnations()
+    with HARMLESS.applied():
+        assert 1 in incarnations()

@@ -13,6 +13,7 @@ from time import perf_counter
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.run import Report, shrink, simulate
 from harness.engines.simulated.schedule import draw
+from harness.errors import UsageError
 
 CHUNK = 4
 
@@ -32,6 +33,13 @@ class Choice:
         options = draw(seed, scheme=self.scheme, topology=self.topology)
         if self.faults is None:
             return options
+        beyond = [number for number in self.faults if number >= len(options.faults)]
+        if beyond:
+            raise UsageError(
+                f"the schedule of seed {seed} has {len(options.faults)} faults, and none numbered "
+                f"{beyond[0]}",
+                remedy=f"name faults from 0 to {len(options.faults) - 1}, or leave --faults out",
+            )
         return replace(options, faults=tuple(options.faults[n] for n in self.faults))
 
     @property

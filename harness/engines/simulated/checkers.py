@@ -15,6 +15,7 @@ equal-message             a stable message equals the twin's, whoever sent it
 equal-state               a stable computation starts from the twin's state and input
 no-tentative              with replicas of all tasks and a live copy of each, none appears
 output-lateness           no task waits longer than the policy promises (`lateness`)
+needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
 convergence               once everything has healed, the output is complete within the bound
 machine                   `validate()` and the machines' own assertions
 ========================  ==================================================================

@@ -13,6 +13,11 @@ nothing that would have to end first. Then it must begin p no later than
   (and that has not delivered p or a later batch since); with `Policy.DELAY` not before the bound
   after the first part of p came.
 
+*Not before.* A part that is missing may be taken as empty only if it is late (`Closing.TASK`) or
+its task is closed, and since then has not delivered a batch that is still needed; with
+`Policy.DELAY` no tentative batch begins before the bound after its first part came. (Reported as
+needless-tentative.)
+
 *Sends at once.* The first version of a batch, stable or tentative, leaves for every downstream
 task when it has been computed; a sink appends it when it has been computed or, if that comes
 later, when the partition has been claimed and the records before it are confirmed.
@@ -41,6 +46,9 @@ from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.state import Phase
 
 NAME = "output-lateness"
+NEEDLESS = "needless-tentative"
+BY_ITSELF = -1
+"""Stands for the term below which a task has closed another: whatever comes reopens it."""
 
 
 class Waiting:
@@ -86,9 +94,11 @@ class Waiting:
         upstream, batch = item.upstream, item.batch
         if item.term >= self.closed.get(upstream, item.term + 1) and batch >= self.next:
             del self.closed[upstream]
+        if batch < self.stable_at:
+            return
         stale = item.term < self.terms.get(upstream, -1)
         self.terms[upstream] = max(item.term, self.terms.get(upstream, -1))
-        if batch >= self.stable_at and (item.stable or not stale):
+        if item.stable or not stale:
             self.first.setdefault(batch, clock)
             parts = self.parts.setdefault(batch, {})
             parts[upstream] = parts.get(upstream, False) or item.stable
@@ -193,6 +203,8 @@ class Lateness:
         clock = self._world.nodes[number].clock(self._world.kernel.now)
         first = self._note(waiting, item, clock)
         for effect in effects:
+            if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE:
+                self._check_need(task, waiting, effect, clock)
             self._note_effect(waiting, effect)
         if copy.phase is Phase.FENCED:
             waiting.due = None
@@ -278,17 +290,43 @@ class Lateness:
                     NAME, f"{names[task]} has batch {batch} and does not send it to {names[below]}"
                 )
 
+    def _policy(self, waiting: Waiting) -> Policy:
+        """For the next tentative batch: is the stable computation on its way back?"""
+        back = waiting.stable_ticket is not None or waiting.complete(waiting.stable_at)
+        redoing = waiting.lead is not None and back
+        return self._rules.during_stabilization if redoing else self._rules.during_failure
+
+    def _check_need(self, task: int, waiting: Waiting, effect: do.ProcessBatch, clock: int) -> None:
+        """A tentative batch is about to begin: may it, already, without what is missing?"""
+        came = waiting.first.get(effect.batch)
+        late = came is not None and clock >= came + self._rules.bound_us
+        name = self._wiring.names[task]
+        if self._policy(waiting) is Policy.DELAY and came is not None and not late:
+            raise InvariantBroken(
+                NEEDLESS, f"{name} was to delay batch {effect.batch}, and begins it early"
+            )
+        for upstream, part in zip(self._wiring.upstream[task], effect.inputs, strict=True):
+            if part is not None or upstream in waiting.closed:
+                continue
+            if self._rules.closing is not Closing.TASK or not late:
+                raise InvariantBroken(
+                    NEEDLESS,
+                    f"{name} begins batch {effect.batch} without {self._wiring.names[upstream]}, "
+                    "which is not closed",
+                )
+            waiting.closed[upstream] = BY_ITSELF
+
     def _due(self, task: int, waiting: Waiting, clock: int) -> int | None:
         """By when the next batch must be begun if nothing else happens."""
         batch, rules = waiting.next, self._rules
-        redoing = waiting.stable_ticket is not None or waiting.complete(waiting.stable_at)
         if waiting.lead is None:
-            if redoing:
-                return clock if waiting.stable_ticket is None else None
+            if waiting.stable_ticket is not None:
+                return None
+            if waiting.complete(waiting.stable_at):
+                return clock
         elif waiting.tentative_busy:
             return None
-        active = waiting.lead is not None
-        policy = rules.during_stabilization if active and redoing else rules.during_failure
+        policy = self._policy(waiting)
         if policy is Policy.SUSPEND or batch not in waiting.first:
             return None
         late = waiting.first[batch] + rules.bound_us
