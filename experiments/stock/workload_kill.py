@@ -196,7 +196,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 
 def _over_time(axes: Axes, mine: pd.DataFrame) -> None:
-    first = mine["repeat"].min()
+    first, until_s = mine["repeat"].min(), 0.0  # results may come after the load's end
     for scheme in ("checkpoint", "active"):
         part = mine[(mine["scheme"] == scheme) & (mine["repeat"] == first)]
         if not len(part):
@@ -216,7 +216,8 @@ def _over_time(axes: Axes, mine: pd.DataFrame) -> None:
             axes.axvspan(
                 run["killed_at_s"], until, color=ORANGE, alpha=0.2, lw=0, label="worker down"
             )
-        axes.set_xlim(0, run["load_s"])
+        until_s = max(until_s, run["load_s"], part.loc[part["latency_p99_s"].notna(), "at_s"].max())
+    axes.set_xlim(0, until_s)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds since the load began")
 
