@@ -21,7 +21,7 @@ from harness.protocol.inputs import (
     Start,
     UpstreamResumed,
 )
-from harness.protocol.operators import State
+from harness.protocol.operators import NoState, State
 from harness.protocol.outbox import Outbox
 from harness.protocol.scheme import Recovery
 from harness.protocol.state import Phase
@@ -38,7 +38,7 @@ class Durable(Supplying):
             self._load()
 
     def _load(self) -> None:
-        exact = self._order.start is Start.EPOCH and self.state is None
+        exact = self._order.start is Start.EPOCH and self.state is NoState.GONE
         self._emit(
             LoadCheckpoint(
                 cause=self._cause,
@@ -53,8 +53,10 @@ class Durable(Supplying):
         if self.phase is not Phase.LOADING:
             return
         checkpoint = item.checkpoint
-        if checkpoint is None or (self.state is not None and checkpoint.position <= self.position):
-            reloaded = self.state is not None
+        if checkpoint is None or (
+            self.state is not NoState.GONE and checkpoint.position <= self.position
+        ):
+            reloaded = self.state is not NoState.GONE
             if not reloaded:
                 assert self._order.position == 0, "the checkpoint to start from is gone"
                 self._become_ready(0, self.initial)
@@ -126,7 +128,7 @@ class Durable(Supplying):
         if not every or self.position % every or not self.primary or self.source:
             return
         assert self.term is not None
-        assert self.state is not None, "only a whole state is stored"
+        assert self.state is not NoState.GONE, "only a whole state is stored"
         checkpoint = Checkpoint(
             task=self.task,
             position=self.position,

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Protocol
 
 Payload = Any
 """The content of one batch on one edge between two tasks; None is reserved for "nothing came"."""
+
+
+class NoState(Enum):
+    """In a state's place; an operator's own state may be any value, None too."""
+
+    GONE = "gone"
+
 
 State = Any
 """What an operator remembers between batches. A value: `process` never changes the one it got,

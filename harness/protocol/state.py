@@ -18,7 +18,7 @@ from harness.protocol.inputs import (
     ReplayRequested,
     TaskMessage,
 )
-from harness.protocol.operators import State
+from harness.protocol.operators import NoState, State
 from harness.protocol.outbox import Outbox
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import Basis, TentativeRun
@@ -68,7 +68,7 @@ class CopyState:
         self.position = order.position
         self.send_from = order.send_from
         """Output of earlier batches comes from a state that is not whole yet: never sent."""
-        self.state: State | None = None
+        self.state: State = NoState.GONE
         self.stored = 0
         self.sent_below = 0
         """How far the primary's output had got when it last told its replica."""
@@ -149,9 +149,11 @@ class CopyState:
         self.publisher.validate()
         run = self.tentative
         if run is None:
-            assert self.state is not None, "a task without tentative output always has its state"
+            assert self.state is not NoState.GONE, (
+                "a task without tentative output always has its state"
+            )
             return
         run.validate(self.position)
         assert self.primary or not run.active, "a replica computes nothing tentative"
-        assert self.state is not None or run.active, "the state was given away to nobody"
+        assert self.state is not NoState.GONE or run.active, "the state was given away to nobody"
         assert self.held_from is None or run.active, "corrections are held by a stable task"

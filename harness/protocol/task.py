@@ -59,7 +59,7 @@ from harness.protocol.inputs import (
     UpstreamClosed,
     UpstreamResumed,
 )
-from harness.protocol.operators import Payload
+from harness.protocol.operators import NoState, Payload
 from harness.protocol.reconciliation import FOREVER, TentativeRun
 from harness.protocol.scheme import Corrections, Policy
 from harness.protocol.state import Mode, Phase
@@ -141,7 +141,7 @@ class TaskMachine(Durable):
     def _process_next(self) -> None:
         self.busy = True
         self.ticket += 1
-        if self.state is None:
+        if self.state is NoState.GONE:
             self._rebuild()
             return
         self._hold_corrections()
@@ -248,9 +248,9 @@ class TaskMachine(Durable):
     ) -> None:
         first = not run.active
         if first:
-            assert self.state is not None, "the stable computation has its state"
+            assert self.state is not NoState.GONE, "the stable computation has its state"
             run.start(batch, self.state)
-            self.state = None  # the way back is `Basis`
+            self.state = NoState.GONE  # the way back is `Basis`
         run.busy = True
         self._emit(
             ProcessBatch(
@@ -286,7 +286,7 @@ class TaskMachine(Durable):
         for batch in [batch for batch in run.outputs if batch < self.position]:
             del run.outputs[batch]
         if self.position > run.position or (self.position == run.position and not run.busy):
-            if self.state is None:
+            if self.state is NoState.GONE:
                 return  # it has not even begun to redo
             run.stop()
             self._release()

@@ -13,6 +13,7 @@ from harness.engines.simulated.checkers import (
 )
 from harness.engines.simulated.lateness import Lateness
 from harness.engines.simulated.options import Options
+from harness.engines.simulated.program import Program
 from harness.engines.simulated.world import World
 from harness.errors import ProtocolViolation
 
@@ -48,14 +49,31 @@ def settle_us(options: Options) -> int:
 
 
 def simulate(
-    options: Options, *, prepare: Callable[[World], None] | None = None, validate: bool = True
+    options: Options,
+    *,
+    program: Program | None = None,
+    prepare: Callable[[World], None] | None = None,
+    validate: bool = True,
 ) -> Report:
-    """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more."""
-    reference = synthetic_reference(
-        options.wiring, options.batches, options.tuples, options.percent
-    )
-    bystander = Bystander(options, reference)
-    world = World(options, observers=(bystander,), validate=validate)
+    """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more.
+
+    ``program`` gives the operators and what the log holds; None runs synthetic ones.
+    """
+    if program is None:
+        reference = synthetic_reference(
+            options.wiring, options.batches, options.tuples, options.percent
+        )
+        bystander = Bystander(options, reference)
+        world = World(options, observers=(bystander,), validate=validate)
+    else:
+        bystander = Bystander(options, program.reference(options.batches))
+        world = World(
+            options,
+            observers=(bystander,),
+            operators=program.operators,
+            sources=program.read,
+            validate=validate,
+        )
     if options.scheme.tentative is not None:
         world.watcher = Lateness(options, world)
     if prepare is not None:

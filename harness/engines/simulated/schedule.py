@@ -32,16 +32,25 @@ SLOWNESS = (3, 10, 40)
 
 
 def draw(
-    seed: int, *, scheme: str | None = None, topology: str | None = None, batches: int = 30
+    seed: int,
+    *,
+    scheme: str | None = None,
+    topology: str | None = None,
+    wiring: Wiring | None = None,
+    batches: int = 30,
 ) -> Options:
-    """The run that ``seed`` stands for; None draws that option too."""
+    """The run that ``seed`` stands for; None draws that option too.
+
+    ``wiring`` is a topology of the caller's own, and ``topology`` then only what it is called.
+    """
 
     def random(name: str) -> Random:
         return Random(derive_seed(seed, "schedule", name))
 
     name = scheme or random("scheme").choice(SCHEMES)
     shape = topology or random("topology").choice([t for t in TOPOLOGIES if t != "recovery"])
-    wiring = named(shape, random("wiring"))
+    if wiring is None:
+        wiring = named(shape, random("wiring"))
     chosen = draw_scheme(name, wiring, random("options"))
     nodes, placement = draw_nodes(wiring, chosen, random("nodes"))
     options = Options(

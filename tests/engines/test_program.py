@@ -1,0 +1,89 @@
+"""Workloads' own operators in virtual time: stable output is what they give when nothing fails."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from harness.engines.simulated.program import Program, host
+from harness.engines.simulated.run import simulate
+from harness.engines.simulated.schedule import SCHEMES, draw
+from harness.engines.simulated.world import World
+from harness.protocol.effects import Kind
+from tests.workloads.agreement import START_US, ordered, require_equal, steady
+from workloads import operators as tables
+from workloads import wordcount, wordcount_topology, worldcup
+from workloads.base import Workload
+from workloads.local import cut, run_locally
+
+SECONDS, PER_S = 20, 40
+WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
+CUP = worldcup.world_cup(window_s=4, slide_s=2)
+
+
+def records(workload: Workload) -> dict[str, pa.Table]:
+    """Generated records, `SECONDS` long, a partition each at `PER_S` a second."""
+    [source] = workload.sources
+    built = source.records.build()
+    payloads = [built.payloads(p, 0, SECONDS * PER_S) for p in range(source.partitions)]
+    return {source.name: steady(payloads, PER_S)}
+
+
+def program_of(name: str, timeline: tables.Timeline) -> tables.Program:
+    if name == "word-count":
+        return wordcount_topology.program(timeline=timeline, depth=4, partitions=2)
+    return worldcup.program(timeline=timeline, slicers=2, mergers=2)
+
+
+def hosted(code: tables.Program, sources: dict[str, pa.Table]) -> Program:
+    """A workload's program for the simulator."""
+    batches = {}
+    for operator, source in code.sources.items():
+        for index in range(code.topology.operator(operator).parallelism):
+            mine = pa.array(tables.numbers(sources[source], "partition") == index)
+            batches[operator, index] = cut(sources[source].filter(mine), code.timeline)
+    nothing = tables.SOURCE_SCHEMA.empty_table()
+    return host(
+        code.topology,
+        task=code.task,
+        read=lambda operator, index, batch: batches[operator, index].get(batch, nothing),
+        size=lambda table: table.num_rows,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("workload", [WORDS, CUP], ids=lambda workload: workload.name)
+def test_stable_output_is_what_the_operators_give_without_failures(
+    workload: Workload, scheme: str
+) -> None:
+    timeline = tables.timeline_of(workload, start_us=START_US, batch_s=1)
+    code = program_of(workload.name, timeline)
+    sources = records(workload)
+    program = hosted(code, sources)
+    expected = ordered(run_locally(code, sources).to_pandas(), workload)
+    assert len(expected) >= 8
+    for seed in range(2):
+        options = draw(seed, scheme=scheme, topology=workload.name, wiring=program.wiring)
+        worlds: list[World] = []
+        report = simulate(options, program=program, prepare=worlds.append)
+        assert report.violation is None, f"seed {seed}: {report.violation}"
+        assert sum(report.faults.values()) >= 3
+        stable = [
+            published.record.payload
+            for partition in worlds[0].partitions.values()
+            for published in partition.records
+            if published.record.kind is Kind.STABLE
+        ]
+        found = ordered(pa.concat_tables(stable).to_pandas(), workload)
+        require_equal(found, expected)
+
+
+def test_tasks_keep_their_numbers_and_readers_follow() -> None:
+    timeline = tables.timeline_of(CUP, start_us=START_US, batch_s=1)
+    code = program_of(CUP.name, timeline)
+    program = hosted(code, records(CUP))
+    count = code.topology.task_count
+    assert program.wiring.names[:count] == ("slice.0", "slice.1", "merge.0", "merge.1", "top.0")
+    assert program.wiring.sources == (count, count + 1)
+    assert program.wiring.memory[count:] == (1, 1)
