@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from harness.results import Results
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
-TRIGGER_S = 2
+TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}
+"""Also the checkpoint interval. What two cores keep up with; accidents must hurry, because their
+tuples time out."""
 
 
 def _point(workload: str, scheme: str) -> Point:
-    return {"workload": workload, "scheme": scheme, "interval_s": TRIGGER_S}
+    return {"workload": workload, "scheme": scheme, "interval_s": TRIGGER_S[workload]}
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -273,8 +275,8 @@ EXPERIMENT = Experiment(
     claims=claims,
     notes=(
         *(WORKLOADS[name].note for name in SHOWN),
-        "Scaled down to two cores. The trigger interval, which is the checkpoint interval, is 2 s. "
-        "Time lines are of the first repetition, points of every run.",
+        "Scaled down to two cores. The trigger interval, which is the checkpoint interval, is 2 s, "
+        "for accidents 1 s. Time lines are of the first repetition, points of every run.",
         "Accuracy is the papers': the share of the no-failure twin's objects of the top 100 (World "
         "Cup), incidents (traffic) and standing cars (accidents) that the first, or the last, "
         "delivered version of the results held, scored by Spark.",
