@@ -32,5 +32,6 @@ What cannot be survived; ``tests/engines/test_limits.py`` has a schedule for eac
 * a store or an output partition that does not fence terms: two primaries could write;
 * an operator that is no function of its arguments, or whose state depends on more batches than
   its ``memory`` says (source replay and undo/redo rebuild from that many);
+* a change of plan that the coordinator has not stored before it crashes: it must be told again;
 * wrong data: no message is checked for anything but where it comes from.
 """

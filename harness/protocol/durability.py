@@ -53,10 +53,8 @@ class Durable(Supplying):
         if self.phase is not Phase.LOADING:
             return
         checkpoint = item.checkpoint
-        if checkpoint is None or (
-            self.state is not NoState.GONE and checkpoint.position <= self.position
-        ):
-            reloaded = self.state is not NoState.GONE
+        reloaded = self.state is not NoState.GONE
+        if checkpoint is None or (reloaded and checkpoint.position <= self.position):
             if not reloaded:
                 assert self._order.position == 0, "the checkpoint to start from is gone"
                 self._become_ready(0, self.initial)

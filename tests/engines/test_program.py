@@ -10,6 +10,7 @@ from harness.engines.simulated.run import simulate
 from harness.engines.simulated.schedule import SCHEMES, draw
 from harness.engines.simulated.world import World
 from harness.protocol.effects import Kind
+from tests.engines.mutations import MUTATIONS
 from tests.workloads.agreement import START_US, ordered, require_equal, steady
 from workloads import operators as tables
 from workloads import wordcount, wordcount_topology, worldcup
@@ -87,3 +88,18 @@ def test_tasks_keep_their_numbers_and_readers_follow() -> None:
     assert program.wiring.names[:count] == ("slice.0", "slice.1", "merge.0", "merge.1", "top.0")
     assert program.wiring.sources == (count, count + 1)
     assert program.wiring.memory[count:] == (1, 1)
+
+
+@pytest.mark.slow
+def test_sabotage_is_found_with_real_operators_too() -> None:
+    timeline = tables.timeline_of(WORDS, start_us=START_US, batch_s=1)
+    program = hosted(program_of(WORDS.name, timeline), records(WORDS))
+    [mutation] = [m for m in MUTATIONS if m.name == "skip a batch on restore"]
+    found = set()
+    with mutation.applied():
+        for seed in range(5):
+            options = draw(seed, scheme="checkpoint", topology="words", wiring=program.wiring)
+            report = simulate(options, program=program)
+            if report.violation is not None:
+                found.add(report.violation.invariant)
+    assert found
