@@ -421,7 +421,7 @@ MUTATIONS = (
     Mutation("put both copies on one node", FreeSlots, "take", any_node, REPLICAS, 2),
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 1),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 149),
-    Mutation("an output partition that does not fence", OutputPartition, "append", lets_everybody_append, LOCAL, 43),
+    Mutation("an output partition that does not fence", OutputPartition, "append", lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 
 HARMLESS = Mutation("roll back the lost task alone", CoordinatorMachine, "_restore_global", restores_the_lost_alone, ("global",), 0)  # fmt: skip

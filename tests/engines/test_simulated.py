@@ -15,6 +15,7 @@ from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, 
 from harness.engines.simulated.run import Report, shrink, simulate
 from harness.engines.simulated.schedule import SCHEMES, draw
 from harness.engines.simulated.world import World
+from harness.protocol.registry import NodeInfo
 from tests.engines.mutations import HARMLESS, MUTATIONS, Mutation, first_caught
 
 ROOT = Path(__file__).parent.parent.parent
@@ -163,3 +164,35 @@ def test_a_global_rollback_takes_every_task_back() -> None:
     assert 1 not in incarnations()
     with HARMLESS.applied():
         assert 1 in incarnations()
+
+
+def test_links_are_slower_the_further_and_the_more_they_carry() -> None:
+    """Seen at the sink: the delay of batches in a chain whose tasks are all in one place."""
+
+    def delay_us(placement: tuple[int, ...], racks: tuple[str, ...], **link: int) -> int:
+        base = draw(0, scheme="checkpoint", topology="chain")
+        tasks = len(base.wiring.names)
+        worlds: list[World] = []
+        options = replace(
+            base,
+            nodes=tuple(NodeInfo(name=f"n{i}", rack=r, slots=tasks) for i, r in enumerate(racks)),
+            placement=placement,
+            faults=(),
+            costs=Costs(batch_us=0),
+            network=Network(
+                delay_us=9_000, rack_delay_us=3_000, local_delay_us=0, jitter_us=0, **link
+            ),
+        )
+        assert simulate(options, prepare=worlds.append).violation is None
+        [partition] = worlds[0].partitions.values()
+        last = partition.records[-1]
+        return last.at_us - (last.record.batch + 1) * options.interval_us
+
+    everywhere, hops = (0, 1, 2, 3), 3
+    one_node = delay_us((0, 0, 0, 0), ("a",))
+    one_rack = delay_us(everywhere, ("a", "a", "a", "a"))
+    apart = delay_us(everywhere, ("a", "b", "c", "d"))
+    assert one_rack - one_node == hops * 3_000
+    assert apart - one_node == hops * 9_000
+    thin = delay_us(everywhere, ("a", "b", "c", "d"), bytes_per_s=10_000)
+    assert thin - apart == hops * 100_000  # ten tuples of a hundred bytes each

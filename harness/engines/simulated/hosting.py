@@ -124,6 +124,8 @@ class Hosting:
         self._cut_batches = 0
         self.store_away = self.log_away = 0
         self.loss_percent = 0
+        self._limited = options.network.bytes_per_s > 0
+        self._racks = [info.rack for info in options.nodes]
         self._blocked: Counter[tuple[int, int]] = Counter()
         self.sent_messages = 0
         self.fault_counts: Counter[str] = Counter()
@@ -266,16 +268,31 @@ class Hosting:
         node = self.nodes[receiver]
         if node.cut or self._blocked[sender, receiver] > 0:
             return
-        for delay in self._delays():
+        link = self._link_us(sender, receiver)
+        if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
+            tuples = self.operators[message.task].tuples((message.payload,))
+            link += self.options.network.transfer_us(tuples)
+        for delay in self._delays(link):
             at = self.kernel.now + delay
             self.kernel.at(at, MESSAGE, self._tell, receiver, node.boot, message)
 
-    def _delays(self) -> Sequence[int]:
+    def _link_us(self, sender: int, receiver: int) -> int:
+        """The delay between two nodes, by tier; -1 is the coordinator."""
+        network = self.options.network
+        if sender == receiver:
+            near = network.local_delay_us
+        elif sender >= 0 and self._racks[sender] == self._racks[receiver]:
+            near = network.rack_delay_us
+        else:
+            near = None
+        return network.delay_us if near is None else near
+
+    def _delays(self, link_us: int) -> Sequence[int]:
         """One delay per delivery: none if lost, two if repeated."""
         self.sent_messages += 1
         network = self.options.network
         draw = self._random.random()
-        delay = network.delay_us + int(draw * network.jitter_us)
+        delay = link_us + int(draw * network.jitter_us)
         if not self.loss_percent:
             return (delay,)
         luck = self._random.random() * 100
@@ -286,7 +303,7 @@ class Hosting:
 
     def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
         if not node.cut:
-            for delay in self._delays():
+            for delay in self._delays(self.options.network.delay_us):
                 at = self.kernel.now + delay
                 self.kernel.at(at, MESSAGE, self._tell_coordinator, effect.heartbeat)
 

@@ -86,10 +86,26 @@ class Network:
     """How long messages, the log and the store take, in microseconds."""
 
     delay_us: int = 2_000
+    """Across racks, and between any node and the coordinator."""
+    rack_delay_us: int | None = None
+    """Between nodes of one rack; None: as across racks."""
+    local_delay_us: int | None = None
+    """Between copies on one node; None: as across racks."""
     jitter_us: int = 1_000
     """Added to the delay, uniform: messages between different pairs are reordered."""
     store_us: int = 5_000
     log_us: int = 5_000
+    bytes_per_s: int = 0
+    """What a batch or a checkpoint passes a link with, each on its own: it takes its size over
+    this longer, and links do not fill up. 0: no limit. Messages within a node are not limited."""
+    tuple_bytes: int = 100
+    """The size of one tuple."""
+
+    def transfer_us(self, tuples: int) -> int:
+        """How long that many tuples take beyond the delay."""
+        if not self.bytes_per_s:
+            return 0
+        return tuples * self.tuple_bytes * 1_000_000 // self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ def settle_us(options: Options) -> int:
     states = max(options.wiring.memory) * options.tuples * tasks
     batch = costs.batch_us + costs.tuple_us * options.tuples * tasks
     state = (costs.copy_us + costs.compare_us + costs.store_us + costs.load_us) * states
-    work = 2 * options.batches * tasks * (batch + state)
+    transfer = options.network.transfer_us(states)
+    work = 2 * options.batches * tasks * (batch + state) + 10 * options.wiring.depth() * transfer
     detection = options.scheme.suspect_after_us + 4 * options.scheme.heartbeat_us
     hops = 4 * options.wiring.depth()
     return 10 * detection + hops * 2 * options.scheme.heartbeat_us + work + 60_000_000

@@ -64,7 +64,7 @@ def draw(
         interval_us=INTERVAL_US,
         tuples=10,
         costs=draw_costs(random("costs")),
-        network=draw_network(random("network")),
+        network=draw_links(draw_network(random("network")), random("links")),
         lanes=random("lanes").choice((1, 1, 2)),
     )
     faults = (*draw_faults(options, random("faults")), *draw_knot(options, random("knot")))
@@ -171,6 +171,17 @@ def draw_network(random: Random) -> Network:
         jitter_us=random.choice((1_000, 20_000, 400_000)),
         store_us=random.choice((1_000, 20_000, 200_000)),
         log_us=random.choice((1_000, 20_000, 200_000)),
+    )
+
+
+def draw_links(network: Network, random: Random) -> Network:
+    """Tiers and bandwidth: from one flat network to racks of their own behind thin lines."""
+    far = network.delay_us
+    return replace(
+        network,
+        rack_delay_us=random.choice((far, far // 4)),
+        local_delay_us=random.choice((far, 0)),
+        bytes_per_s=random.choice((0, 0, 100_000, 10_000)),
     )
 
 

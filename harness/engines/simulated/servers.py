@@ -32,7 +32,8 @@ class Serving(Hosting):
         cost = self.options.costs.store_us * size * node.slowness
         self.copy_us[checkpoint.task] += cost
         node.free_at[0] = max(self.kernel.now, node.free_at[0]) + cost
-        latency = node.free_at[0] - self.kernel.now + self.options.network.store_us
+        network = self.options.network
+        latency = node.free_at[0] - self.kernel.now + network.store_us + network.transfer_us(size)
 
         def put() -> told.NodeInput | None:
             if self.store_away:
@@ -54,7 +55,8 @@ class Serving(Hosting):
     def _load_checkpoint(self, node: SimulatedNode, effect: do.LoadCheckpoint) -> None:
         found = self.store.get(effect.task, effect.position)
         size = self.operators[effect.task].state_tuples(found.state) if found else 0
-        latency = self.options.network.store_us + self.options.costs.load_us * size
+        network = self.options.network
+        latency = network.store_us + network.transfer_us(size) + self.options.costs.load_us * size
 
         def get() -> told.NodeInput | None:
             if self.store_away:
