@@ -50,6 +50,20 @@ NEEDLESS = "needless-tentative"
 BY_ITSELF = -1
 """Stands for the term below which a task has closed another: whatever comes reopens it."""
 
+NOTED = frozenset(
+    {
+        told.BatchArrived,
+        told.UpstreamResumed,
+        told.UpstreamClosed,
+        told.CheckpointLoaded,
+        told.StateRebuilt,
+        told.OutputClaimed,
+        told.OutputPublished,
+        told.BatchProcessed,
+    }
+)
+"""What changes a bystander's books."""
+
 
 class Waiting:
     """What a bystander knows of one copy: what came, what it computes, what it owes."""
@@ -170,10 +184,12 @@ class Lateness:
                 self._check_due(number, task, waiting)
 
     def _check_due(self, number: int, task: int, waiting: Waiting) -> None:
+        if waiting.due is None:
+            return
         node = self._world.nodes[number]
         clock = node.clock(self._world.kernel.now)
         since = min(waiting.since, waiting.first.get(waiting.next, clock))
-        if waiting.due is None or node.disturbed >= since or clock <= waiting.due:
+        if node.disturbed >= since or clock <= waiting.due:
             return
         raise InvariantBroken(
             NAME,
@@ -203,6 +219,8 @@ class Lateness:
         clock = self._world.nodes[number].clock(self._world.kernel.now)
         first = self._note(waiting, item, clock)
         for effect in effects:
+            if type(effect) is do.Send:
+                continue
             if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE:
                 self._check_need(task, waiting, effect, clock)
             self._note_effect(waiting, effect)
@@ -224,6 +242,8 @@ class Lateness:
 
     def _note(self, waiting: Waiting, item: told.NodeInput, clock: int) -> int | None:
         """Keep the books; the batch whose first version ``item`` brings, if it does."""
+        if type(item) not in NOTED:
+            return None
         match item:
             case told.BatchArrived():
                 waiting.came(item, clock)
