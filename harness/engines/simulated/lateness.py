@@ -173,15 +173,19 @@ class Lateness:
 
     def before(self, number: int, item: told.NodeInput) -> None:
         """A node is about to handle ``item``: was anything due before?"""
-        machine = self._world.nodes[number].machine
-        tasks = [item.key[1]] if isinstance(item, told.TimerFired) else [item.task]
-        if isinstance(item, told.TimerFired) and item.key[0] == "beat":
-            tasks = list(machine.copies)
-        for task in tasks:
-            copy, waiting = machine.copies.get(task), self._copies.get((number, task))
-            if copy is not None and waiting and waiting.incarnation == copy.incarnation:
-                self._loading = copy.phase is Phase.LOADING
-                self._check_due(number, task, waiting)
+        if isinstance(item, told.TimerFired):
+            if item.key[0] == "beat":
+                return  # of the node; a copy's next input of its own comes soon enough
+            task = item.key[1]
+        else:
+            task = item.task
+        waiting = self._copies.get((number, task))
+        if waiting is None:
+            return
+        copy = self._world.nodes[number].machine.copies.get(task)
+        if copy is not None and waiting.incarnation == copy.incarnation:
+            self._loading = copy.phase is Phase.LOADING
+            self._check_due(number, task, waiting)
 
     def _check_due(self, number: int, task: int, waiting: Waiting) -> None:
         if waiting.due is None:
@@ -201,11 +205,11 @@ class Lateness:
         """A node has handled ``item``: what is due now?"""
         if isinstance(item, told.CopyRetired):
             return
+        if isinstance(item, told.TimerFired) and item.key[0] == "beat":
+            return
         task = item.key[1] if isinstance(item, told.TimerFired) else item.task
         copy = self._world.nodes[number].machine.copies.get(task)
         if copy is None or not self._wiring.upstream[task]:
-            return
-        if isinstance(item, told.TimerFired) and item.key[0] == "beat":
             return
         if getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
             return  # an answer to a copy that was replaced
