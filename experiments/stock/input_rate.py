@@ -43,7 +43,7 @@ KEEPS_UP = 0.95
 last one was sent. Fixed before anything was measured."""
 GRACE_S = 2 * TRIGGER_S
 SETTLE_S = 5.0
-LOWEST_PER_S = 500
+LOWEST_PER_S = 1_000
 STEPS = {Profile.SMOKE: 1, Profile.QUICK: 7, Profile.PAPER: 9}
 LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
 WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.stock._kills import RUN_COLUMNS, run_kill
+from experiments.stock._kills import LOCALITY_NOTE, RUN_COLUMNS, run_kill
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.experiment import (
     Claim,
@@ -277,6 +277,7 @@ EXPERIMENT = Experiment(
         *(WORKLOADS[name].note for name in SHOWN),
         "Scaled down to two cores. The trigger interval, which is the checkpoint interval, is 2 s, "
         "for accidents 1 s. Time lines are of the first repetition, points of every run.",
+        LOCALITY_NOTE,
         "Accuracy is the papers': the share of the no-failure twin's objects of the top 100 (World "
         "Cup), incidents (traffic) and standing cars (accidents) that the first, or the last, "
         "delivered version of the results held, scored by Spark.",
