@@ -43,7 +43,7 @@ from harness.protocol.recovery import replay_starts, source_start
 from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.scheme import Closing, Recovery, Scheme
 from harness.protocol.slots import FreeSlots
-from harness.protocol.story import Story
+from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
 
 SWEEP = ("sweep", 0)
@@ -72,7 +72,9 @@ class CoordinatorMachine:
         nodes: Sequence[NodeInfo],
         placement: Sequence[int],
         now: int,
+        kept: int = KEPT,
     ) -> None:
+        """``kept`` is how many inputs its story holds."""
         scheme.check(wiring)
         self.wiring = wiring
         self.scheme = scheme
@@ -95,7 +97,7 @@ class CoordinatorMachine:
         self._effects: list[Effect] = []
         self._cause = ""
         self._now = now
-        self.story = Story("the coordinator")
+        self.story = Story("the coordinator", kept=kept)
 
     # -- the door --------------------------------------------------------------------------
 
@@ -248,6 +250,8 @@ class CoordinatorMachine:
         return report if report is not None and report.incarnation == copy.incarnation else None
 
     def _note_recovered(self, item: HeartbeatReceived) -> None:
+        if not self.lost_at:
+            return
         for report in item.copies:
             lost = self.lost_at.get(report.task)
             if lost is None:

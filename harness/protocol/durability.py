@@ -31,6 +31,8 @@ from harness.protocol.supply import Supplying
 class Durable(Supplying):
     """Loading and storing checkpoints; taking office as a primary."""
 
+    __slots__ = ()
+
     def _ordered(self, item: CopyOrdered) -> None:
         if item.start is Start.EMPTY:
             self._become_ready(item.position, self.initial)
@@ -123,9 +125,8 @@ class Durable(Supplying):
 
     def _maybe_checkpoint(self) -> None:
         every = self.scheme.checkpoint_every
-        if not every or self.position % every or not self.primary or self.source:
+        if not every or self.position % every or self.term is None or self.source:
             return
-        assert self.term is not None
         assert self.state is not NoState.GONE, "only a whole state is stored"
         checkpoint = Checkpoint(
             task=self.task,

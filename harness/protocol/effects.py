@@ -7,12 +7,12 @@ next heartbeat, so a host may drop an effect but must not invent its answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.protocol.inputs import Checkpoint, HeartbeatReceived, Order, Run, TaskMessage
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Method
+from harness.protocol.values import value
 
 
 class Kind(StrEnum):
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     """Every tentative output from this batch on is void."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OutputRecord:
     """One record of an output partition."""
 
@@ -35,7 +35,7 @@ class OutputRecord:
     payload: Payload = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Send:
     """Deliver ``message`` to the copies of a task: all of them, or only one. May get lost."""
 
@@ -45,7 +45,7 @@ class Send:
     message: TaskMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SendOrder:
     """Deliver an order to a node. May get lost."""
 
@@ -54,7 +54,7 @@ class SendOrder:
     order: Order
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SendHeartbeat:
     """Deliver a heartbeat to the coordinator. May get lost."""
 
@@ -62,7 +62,7 @@ class SendHeartbeat:
     heartbeat: HeartbeatReceived
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SetTimer:
     """Answered by `TimerFired` once ``now`` has reached ``at``."""
 
@@ -71,7 +71,7 @@ class SetTimer:
     key: tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReadSource:
     """Read a log partition from a batch on, and keep reading. Answered by `SourceRead`, many
     times; it replaces an earlier one of the same copy."""
@@ -82,7 +82,7 @@ class ReadSource:
     from_batch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ProcessBatch:
     """Run the operator. Answered by `BatchProcessed`, always, unless the node dies."""
 
@@ -99,7 +99,7 @@ class ProcessBatch:
     `Method.UNDO`, for the stream markers that say which input rebuilds it)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RebuildState:
     """Process ``inputs`` from ``state`` on and throw the output away. Answered by
     `StateRebuilt`, always, unless the node dies."""
@@ -117,7 +117,7 @@ class RebuildState:
     """How many tentative batches become void: with `Method.UNDO` their history is read back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StoreCheckpoint:
     """Answered by `CheckpointStored` or `CheckpointRefused`, or not at all."""
 
@@ -126,7 +126,7 @@ class StoreCheckpoint:
     checkpoint: Checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LoadCheckpoint:
     """Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
 
@@ -139,7 +139,7 @@ class LoadCheckpoint:
     """Exactly this checkpoint; None for the latest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClaimOutput:
     """Fence older primaries off an output partition and read its end. Answered by
     `OutputClaimed` or `OutputRefused`, or not at all."""
@@ -150,7 +150,7 @@ class ClaimOutput:
     term: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PublishOutput:
     """Append to an output partition, all or nothing, once per (term, sequence). Answered by
     `OutputPublished` or `OutputRefused`, or not at all."""
@@ -163,7 +163,7 @@ class PublishOutput:
     records: tuple[OutputRecord, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StoreRegistry:
     """Answered by `RegistryStored`, or not at all."""
 
@@ -172,7 +172,7 @@ class StoreRegistry:
     registry: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LoadRegistry:
     """Answered by `RegistryLoaded`, or not at all."""
 

@@ -20,19 +20,16 @@ class Slot:
 class Inbox:
     """Slots from the task's position on; the first stable part to arrive stays."""
 
-    __slots__ = ("newest", "slots", "width")
+    __slots__ = ("slots", "width")
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.slots: dict[int, Slot] = {}
-        self.newest = -1
-        """The highest batch number of which anything has come."""
 
     def _slot(self, batch: int, now: int) -> Slot:
         slot = self.slots.get(batch)
         if slot is None:
             slot = self.slots[batch] = Slot(self.width, now)
-            self.newest = max(self.newest, batch)
         return slot
 
     def put_stable(self, index: int, batch: int, payload: Payload, now: int) -> bool:
@@ -43,7 +40,8 @@ class Inbox:
             return False
         slot.stable[index] = payload
         slot.stable_count += 1
-        slot.tentative.pop(index, None)
+        if slot.tentative:
+            slot.tentative.pop(index, None)
         return True
 
     def put_tentative(self, index: int, batch: int, payload: Payload, now: int) -> bool:
@@ -78,6 +76,7 @@ class Inbox:
             del self.slots[batch]
 
     def validate(self, position: int) -> None:
+        width = self.width
         for batch, slot in self.slots.items():
             assert batch >= position, f"batch {batch} is kept although {position} comes next"
-            assert 0 <= slot.stable_count <= self.width, f"batch {batch}: miscounted"
+            assert 0 <= slot.stable_count <= width, f"batch {batch}: miscounted"

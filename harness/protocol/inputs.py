@@ -11,10 +11,10 @@ after that copy was replaced is ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.protocol.operators import Payload, State
+from harness.protocol.values import value
 
 LOG = -1
 """Stands for a source task's log partition where an upstream task is named."""
@@ -27,7 +27,7 @@ class Run(StrEnum):
     TENTATIVE = "tentative"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Checkpoint:
     """What a copy stores so that another one can go on from there."""
 
@@ -46,7 +46,7 @@ class Checkpoint:
 # -- messages between tasks ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class BatchArrived:
     """One batch from one upstream task: its data and "no more of this batch from me" in one."""
 
@@ -61,7 +61,7 @@ class BatchArrived:
     """The sender's; tentative batches of an older term than one seen before are dropped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReplayRequested:
     """A downstream copy lacks batches. Answered by `BatchArrived` or `ReplayRefused`."""
 
@@ -75,7 +75,7 @@ class ReplayRequested:
     """It does not need tentative batches before this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReplayRefused:
     """The upstream task has no batch before ``oldest`` any more: a checkpoint covers them."""
 
@@ -85,7 +85,7 @@ class ReplayRefused:
     oldest: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class BatchesAcknowledged:
     """A downstream task will never ask for a batch before ``below`` again."""
 
@@ -95,7 +95,7 @@ class BatchesAcknowledged:
     below: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class UpstreamResumed:
     """An upstream task has a new primary, ready to answer requests."""
 
@@ -105,7 +105,7 @@ class UpstreamResumed:
     term: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class UpstreamClosed:
     """The coordinator forges boundaries for a lost upstream task, up to batch ``up_to``."""
 
@@ -117,7 +117,7 @@ class UpstreamClosed:
     """On behalf of primaries with a lower term than this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ProgressReported:
     """The primary tells its replica how far its output has got (trimming every s)."""
 
@@ -126,7 +126,7 @@ class ProgressReported:
     sent_below: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class EpochCompleted:
     """No batch before ``position`` is needed any more: every task has stored the coordinated
     checkpoint there or, with source replay, has processed all before it."""
@@ -152,7 +152,7 @@ class Start(StrEnum):
     """The initial state at ``position``; its output counts from ``send_from`` on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CopyOrdered:
     """This node shall host a copy of a task."""
 
@@ -169,7 +169,7 @@ class CopyOrdered:
     send_from: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CopyPromoted:
     """The replica that this node hosts takes over."""
 
@@ -179,7 +179,7 @@ class CopyPromoted:
     term: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CopyRetired:
     """This node shall no longer host that copy."""
 
@@ -191,7 +191,7 @@ class CopyRetired:
 # -- a host's answers to a task's effects --------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SourceRead:
     """Answers `ReadSource`, once per batch from the one asked for, as they become complete."""
 
@@ -202,7 +202,7 @@ class SourceRead:
     payload: Payload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class BatchProcessed:
     """Answers `ProcessBatch`."""
 
@@ -216,7 +216,7 @@ class BatchProcessed:
     outputs: tuple[Payload, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StateRebuilt:
     """Answers `RebuildState`."""
 
@@ -227,7 +227,7 @@ class StateRebuilt:
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CheckpointStored:
     """Answers `StoreCheckpoint`: it is durable."""
 
@@ -237,7 +237,7 @@ class CheckpointStored:
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CheckpointRefused:
     """Answers `StoreCheckpoint` or `LoadCheckpoint`: a primary with a higher term exists."""
 
@@ -246,7 +246,7 @@ class CheckpointRefused:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CheckpointLoaded:
     """Answers `LoadCheckpoint`; None when the task has never stored one."""
 
@@ -256,7 +256,7 @@ class CheckpointLoaded:
     checkpoint: Checkpoint | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OutputClaimed:
     """Answers `ClaimOutput`: no primary with a lower term can publish any more."""
 
@@ -269,7 +269,7 @@ class OutputClaimed:
     """One past the last tentative output that no undo covers; ``next_stable`` if there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OutputPublished:
     """Answers `PublishOutput`."""
 
@@ -279,7 +279,7 @@ class OutputPublished:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OutputRefused:
     """Answers `ClaimOutput` or `PublishOutput`: a primary with a higher term has claimed."""
 
@@ -288,7 +288,7 @@ class OutputRefused:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TimerFired:
     """Answers `SetTimer`, not before its instant."""
 
@@ -300,7 +300,7 @@ class TimerFired:
 # -- what the coordinator is told ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CopyReport:
     """One copy in a node's heartbeat."""
 
@@ -317,7 +317,7 @@ class CopyReport:
     """It has its state and takes part."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class HeartbeatReceived:
     """A node lives, in its ``boot``-th life, and hosts these copies (ascending by task)."""
 
@@ -327,7 +327,7 @@ class HeartbeatReceived:
     copies: tuple[CopyReport, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class NodeDisconnected:
     """The connection to a node's process was closed: it is dead, no timeout needed."""
 
@@ -336,7 +336,7 @@ class NodeDisconnected:
     boot: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RegistryStored:
     """Answers `StoreRegistry`."""
 
@@ -344,7 +344,7 @@ class RegistryStored:
     version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RegistryLoaded:
     """Answers `LoadRegistry`; None on the first start."""
 
@@ -352,7 +352,7 @@ class RegistryLoaded:
     registry: object | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PlanAdapted:
     """Rates have drifted: these tasks shall have replicas from now on, ascending."""
 

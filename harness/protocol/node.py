@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
 from harness.protocol.effects import Effect, SendHeartbeat, SetTimer
 from harness.protocol.inputs import (
@@ -12,14 +13,20 @@ from harness.protocol.inputs import (
     HeartbeatReceived,
     NodeInput,
     TaskInput,
+    TaskMessage,
     TimerFired,
 )
 from harness.protocol.operators import State
 from harness.protocol.scheme import Scheme
+from harness.protocol.story import KEPT
 from harness.protocol.task import Phase, TaskMachine
 from harness.protocol.wiring import Wiring
 
 BEAT = ("beat", 0)
+TO_ANY_COPY = frozenset(
+    kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__slots__
+)
+"""Messages that are meant for whichever copy of a task is there."""
 
 
 class NodeMachine:
@@ -33,12 +40,15 @@ class NodeMachine:
         wiring: Wiring,
         scheme: Scheme,
         initial: Callable[[int], State],
+        kept: int = KEPT,
     ) -> None:
+        """``kept`` is how many inputs the story of a copy holds."""
         self.node = node
         self.boot = boot
         self.wiring = wiring
         self.scheme = scheme
         self._initial = initial
+        self._kept = kept
         self.copies: dict[int, TaskMachine] = {}
         """By task, ascending: a node hosts at most one copy of a task."""
         self._newest: dict[int, int] = {}
@@ -51,23 +61,23 @@ class NodeMachine:
 
     def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
         """React to ``item``; ``now`` is this node's clock, in microseconds."""
-        if isinstance(item, TimerFired):
-            if item.key == BEAT:
-                return self._beat(now)
-            copy = self.copies.get(item.key[1])
-            return copy.handle(item, now=now) if copy else ()
-        if isinstance(item, CopyOrdered):
-            return self._host(item, now)
-        if isinstance(item, CopyRetired):
-            self._retire(item)
-            return ()
-        return self._pass_on(item, now)
+        kind = type(item)
+        if kind in _DOORS:
+            return _DOORS[kind](self, item, now)
+        return self._pass_on(item, now)  # type: ignore[arg-type]  # what has no door of its own
+
+    def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
+        if item.key == BEAT:
+            return self._beat(now)
+        copy = self.copies.get(item.key[1])
+        return copy.handle(item, now=now) if copy else ()
 
     def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
         """To the copy it names, if that still is the one here."""
-        assert not isinstance(item, TimerFired)
-        copy = self.copies.get(item.task)
-        if copy is None or getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
+        copy = self.copies.get(item.task)  # type: ignore[union-attr]  # `_timer` has the others
+        if copy is None:
+            return ()
+        if type(item) not in TO_ANY_COPY and item.incarnation != copy.incarnation:  # type: ignore[union-attr]
             return ()  # an answer to a copy that was replaced
         return copy.handle(item, now=now)
 
@@ -78,16 +88,21 @@ class NodeMachine:
             return ()  # repeated, overtaken by a later one, or late and long since retired
         self._newest[order.task] = order.incarnation
         copy = TaskMachine(
-            order, wiring=self.wiring, scheme=self.scheme, initial=self._initial(order.task)
+            order,
+            wiring=self.wiring,
+            scheme=self.scheme,
+            initial=self._initial(order.task),
+            kept=self._kept,
         )
         self.copies[order.task] = copy
         self.copies = dict(sorted(self.copies.items()))
         return copy.handle(order, now=now)
 
-    def _retire(self, item: CopyRetired) -> None:
+    def _retire(self, item: CopyRetired, _now: int) -> Sequence[Effect]:
         copy = self.copies.get(item.task)
         if copy is not None and copy.incarnation == item.incarnation:
             del self.copies[item.task]
+        return ()
 
     def _beat(self, now: int) -> Sequence[Effect]:
         self._beats += 1
@@ -111,3 +126,10 @@ class NodeMachine:
         """Raise `ProtocolViolation` unless every copy's state makes sense."""
         for copy in self.copies.values():
             copy.validate()
+
+
+_DOORS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {
+    TimerFired: NodeMachine._timer,
+    CopyOrdered: NodeMachine._host,
+    CopyRetired: NodeMachine._retire,
+}

@@ -23,7 +23,7 @@ from harness.protocol.outbox import Outbox
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import Basis, TentativeRun
 from harness.protocol.scheme import Scheme
-from harness.protocol.story import Story
+from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
 
 
@@ -48,8 +48,23 @@ class Mode(StrEnum):
 class CopyState:
     """All fields of a copy, what can be read from them, and what must hold among them."""
 
+    __slots__ = (
+        "_cause", "_effects", "_index", "_now", "_order", "_reported", "_reported_at",
+        "_ticked_position", "basis", "busy", "downstream", "held_from", "inbox",
+        "incarnation", "initial", "memory", "outbox", "pending_requests", "phase",
+        "position", "publisher", "scheme", "seen_terms", "send_from", "sent_below",
+        "sink", "source", "state", "stored", "story", "task", "tentative", "term",
+        "ticket", "unstored", "upstream",
+    )  # fmt: skip
+
     def __init__(
-        self, order: CopyOrdered, *, wiring: Wiring, scheme: Scheme, initial: State
+        self,
+        order: CopyOrdered,
+        *,
+        wiring: Wiring,
+        scheme: Scheme,
+        initial: State,
+        kept: int = KEPT,
     ) -> None:
         self.task = order.task
         self.incarnation = order.incarnation
@@ -92,7 +107,9 @@ class CopyState:
         self.pending_requests: dict[int, ReplayRequested] = {}
         self._ticked_position = -1
         self._reported_at = 0
-        self.story = Story(f"task {wiring.names[self.task]}, incarnation {self.incarnation}")
+        title = f"task {wiring.names[self.task]}, incarnation {self.incarnation}"
+        self.story = Story(title, kept=kept)
+        self._reported: CopyReport | None = None
         self._effects: list[TaskEffect] = []
         self._cause = order.cause
         self._now = 0
@@ -111,16 +128,27 @@ class CopyState:
         return Mode.STABILIZATION if self._can_redo() else Mode.FAILURE
 
     def report(self) -> CopyReport:
-        """This copy's line in its node's heartbeat."""
-        return CopyReport(
+        """This copy's line in its node's heartbeat; the same object while nothing changes."""
+        last, ready = self._reported, self.phase is Phase.READY
+        if (
+            last is not None
+            and last.position == self.position
+            and last.stored == self.stored
+            and last.published == self.publisher.confirmed
+            and last.term == self.term
+            and last.ready is ready
+        ):
+            return last
+        self._reported = CopyReport(
             task=self.task,
             incarnation=self.incarnation,
             term=self.term,
             position=self.position,
             stored=self.stored,
             published=self.publisher.confirmed,
-            ready=self.phase is Phase.READY,
+            ready=ready,
         )
+        return self._reported
 
     def _can_redo(self) -> bool:
         return self.busy or self.inbox.complete(self.position)
@@ -135,18 +163,18 @@ class CopyState:
 
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless the whole state makes sense."""
-        try:
-            self._validate()
-        except AssertionError as error:
-            raise self.violation(error) from error
+        if self.phase is Phase.READY:
+            try:
+                self._validate()
+            except AssertionError as error:
+                raise self.violation(error) from error
 
     def _validate(self) -> None:
-        if self.phase is not Phase.READY:
-            return
         assert self.stored <= self.position or self.source, "the checkpoint is ahead of the state"
         self.inbox.validate(self.position)
         self.outbox.validate(self.position)
-        self.publisher.validate()
+        if self.sink:
+            self.publisher.validate()
         run = self.tentative
         if run is None:
             assert self.state is not NoState.GONE, (
@@ -154,6 +182,6 @@ class CopyState:
             )
             return
         run.validate(self.position)
-        assert self.primary or not run.active, "a replica computes nothing tentative"
+        assert self.term is not None or not run.active, "a replica computes nothing tentative"
         assert self.state is not NoState.GONE or run.active, "the state was given away to nobody"
         assert self.held_from is None or run.active, "corrections are held by a stable task"

@@ -14,19 +14,24 @@ _WIDEST = 160
 
 
 class Story:
-    """A bounded log; an entry costs a tuple, words are made only when it is told."""
+    """A bounded log; an entry costs a tuple, words are made only when it is told.
 
-    __slots__ = ("_entries", "title")
+    What it keeps is many times as much as the machines themselves hold, and too much for a
+    processor's cache: who can run the same inputs again (a simulator) keeps 0 entries at first.
+    """
 
-    def __init__(self, title: str) -> None:
+    __slots__ = ("_entries", "kept", "title")
+
+    def __init__(self, title: str, *, kept: int = KEPT) -> None:
         self.title = title
-        self._entries: deque[tuple[int, Input, Sequence[Effect]]] = deque(maxlen=KEPT)
+        self.kept = kept
+        self._entries: deque[tuple[int, Input, Sequence[Effect]]] = deque(maxlen=kept)
 
     def note(self, now: int, item: Input, effects: Sequence[Effect]) -> None:
         self._entries.append((now, item, effects))
 
     def tell(self) -> str:
-        """The last `KEPT` inputs, each with its effects below it."""
+        """The last inputs, each with its effects below it."""
         lines = [f"story of {self.title} (the last {len(self._entries)} inputs)"]
         for now, item, effects in self._entries:
             lines.append(f"  {now / 1e6:12.6f} s  {words(item)}")

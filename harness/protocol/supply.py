@@ -25,6 +25,8 @@ from harness.protocol.state import CopyState, Phase
 class Supplying(CopyState):
     """The output side of a copy; and how it asks for input, the other end of the same contract."""
 
+    __slots__ = ()
+
     def _request_missing(self) -> None:
         for index in range(len(self.upstream)):
             slot = self.inbox.slots.get(self.position)

@@ -70,18 +70,23 @@ __all__ = ["Mode", "Phase", "TaskMachine"]
 class TaskMachine(Durable):
     """One copy; `handle` is its only door, `validate` what must hold behind it."""
 
+    __slots__ = ()
+
     def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
         """React to ``item``; ``now`` in microseconds, never less than before."""
         effects: list[TaskEffect] = []
         self._effects, self._cause, self._now = effects, item.cause, now
+        kind = type(item)
         try:
             if self.phase is not Phase.FENCED:
-                _HANDLERS[type(item)](self, item)
-                self._advance()
+                _HANDLERS[kind](self, item)
+                if kind not in _BACKWARD:
+                    self._advance()
         except AssertionError as error:
             self.story.note(now, item, effects)
             raise self.violation(error) from error
-        self.story.note(now, item, effects)
+        if self.story.kept:
+            self.story.note(now, item, effects)
         return effects
 
     def tick(self, *, cause: str, now: int) -> list[TaskEffect]:
@@ -107,7 +112,7 @@ class TaskMachine(Durable):
 
     def _take(self, index: int, batch: int, payload: Payload, *, stable: bool, term: int) -> None:
         run = self.tentative
-        if run is not None:
+        if run is not None and run.closed:
             ahead = run.position if run.active else self.position
             run.delivered(index, batch, term, ahead)
         if batch < self.position:
@@ -116,7 +121,8 @@ class TaskMachine(Durable):
             self.inbox.put_stable(index, batch, payload, self._now)
         elif term >= self.seen_terms[index]:
             self.inbox.put_tentative(index, batch, payload, self._now)
-        self.seen_terms[index] = max(term, self.seen_terms[index])
+        if term > self.seen_terms[index]:
+            self.seen_terms[index] = term
 
     def _upstream_resumed(self, item: UpstreamResumed) -> None:
         index = self._index[item.upstream]
@@ -133,7 +139,7 @@ class TaskMachine(Durable):
         if self.phase is Phase.READY:
             if not self.busy and self.inbox.complete(self.position):
                 self._process_next()
-            if self.tentative is not None and self.primary:
+            if self.tentative is not None and self.term is not None:
                 self._advance_tentative(self.tentative)
             if self.publisher.queue:
                 self._publish()
@@ -216,11 +222,12 @@ class TaskMachine(Durable):
         if batch >= self.send_from:
             if batch not in self.outbox.outputs:
                 self.outbox.put(batch, item.outputs)
-            if self.primary:
+            if self.term is not None:
                 self._deliver(batch, item.outputs)
         if not self.inbox.complete(self.position):
             self._release()  # blocked again, or done: what is corrected can go
-        self._caught_up()
+        if self.tentative is not None and self.tentative.active:
+            self._caught_up()
         self._maybe_checkpoint()
 
     def _advance_tentative(self, run: TentativeRun) -> None:
@@ -317,3 +324,8 @@ _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
     OutputRefused: TaskMachine._fenced,
     TimerFired: TaskMachine._timer_fired,
 }
+
+_BACKWARD = frozenset(
+    {ReplayRequested, BatchesAcknowledged, ProgressReported, EpochCompleted, CheckpointStored}
+)
+"""What only concerns output that is there already: nothing can be processed because of it."""

@@ -17,6 +17,7 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import NodeMachine
 from harness.protocol.operators import TaskOperator
 from harness.protocol.scheme import Method
+from harness.protocol.story import KEPT
 from harness.seeds import derive_seed
 
 
@@ -42,10 +43,27 @@ class Tracer(Protocol):
 class Watcher(Protocol):
     """Who sees what every machine is told, and what it asks for then."""
 
-    def before(self, number: int, item: told.NodeInput) -> None: ...
-    def after(self, number: int, item: told.NodeInput, effects: Sequence[do.Effect]) -> None: ...
+    def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
+        """Node ``number``, by its ``clock``, is about to hand ``item`` to its copy of a task."""
+
+    def after(
+        self,
+        number: int,
+        task: int,
+        item: told.NodeInput,
+        effects: Sequence[do.Effect],
+        clock: int,
+    ) -> None: ...
     def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None: ...
     def faulted(self, fault: Fault) -> None: ...
+
+
+def touched(item: told.NodeInput) -> int | None:
+    """The task whose copy handles ``item``; None for a heartbeat, which is the node's."""
+    if type(item) is told.TimerFired:
+        kind, task = item.key
+        return task if kind == "due" else None
+    return item.task  # type: ignore[union-attr]
 
 
 class SimulatedNode:
@@ -76,6 +94,8 @@ class SimulatedNode:
     def clock(self, now: int) -> int:
         """What this node takes the time for."""
         passed = now - self.true_base
+        if not self.drift:
+            return self.clock_base + passed
         return self.clock_base + passed + passed * self.drift // 1000
 
     def true_time(self, clock: int) -> int:
@@ -102,7 +122,9 @@ class Hosting:
         operators: Sequence[TaskOperator] | None = None,
         sources: Callable[[int, int], Any] | None = None,
         validate: bool = True,
+        kept: int = KEPT,
     ) -> None:
+        """``kept`` is how many inputs every machine's story holds."""
         self.options = options
         self.kernel = Kernel()
         self.wiring = options.wiring
@@ -112,6 +134,7 @@ class Hosting:
         self._random = Random(derive_seed(options.seed, "world"))
         self.observers = observers
         self.validate = validate
+        self._kept = kept
         self.store = Store()
         self.partitions = {sink: OutputPartition() for sink in self.wiring.sinks}
         self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
@@ -127,6 +150,7 @@ class Hosting:
         self._limited = options.network.bytes_per_s > 0
         self._racks = [info.rack for info in options.nodes]
         self._blocked: Counter[tuple[int, int]] = Counter()
+        """By how many faults a link is cut; links that are not cut are left out."""
         self.sent_messages = 0
         self.fault_counts: Counter[str] = Counter()
         self.compute_us = [0] * len(self.wiring.names)
@@ -147,20 +171,33 @@ class Hosting:
         if self.tracer is not None:
             self.tracer.told(self.kernel.now, item)
         watcher = self.watcher
-        if watcher is not None:
-            watcher.before(number, item)
-        effects = machine.handle(item, now=node.clock(self.kernel.now))
-        if watcher is not None:
-            watcher.after(number, item, effects)
-        if self.validate:
-            task = getattr(item, "task", None)
-            copy = machine.copies.get(task) if task is not None else None
-            if copy is not None:
+        clock = node.clock(self.kernel.now)
+        task = touched(item)
+        if watcher is not None and task is not None:
+            watcher.before(number, task, item, clock)
+        effects = machine.handle(item, now=clock)
+        if task is None:
+            if len(machine.copies) != len(node.copies):
+                self._note_copies(node)  # a beat drops copies, and adds none
+        else:
+            if watcher is not None:
+                watcher.after(number, task, item, effects, clock)
+            copy = machine.copies.get(task)
+            if copy is not None and self.validate:
                 copy.validate()
-        kind = type(item)
-        if kind is told.TimerFired or kind is told.CopyOrdered or kind is told.CopyRetired:
-            self._note_copies(node)
-        self._perform(node, effects)
+            if (copy.incarnation if copy is not None else None) != node.copies.get(task):
+                self._note_copies(node)
+        for effect in effects:
+            self.performers[type(effect)](self, node, effect)
+
+    def validate_all(self) -> None:
+        """Every copy and the coordinator. An input touches one copy, and what must hold is a
+        matter of one copy's fields, so after an input that copy alone is looked at."""
+        for node in self.nodes:
+            if node.machine is not None:
+                node.machine.validate()
+        if self.coordinator is not None:
+            self.coordinator.validate()
 
     def _note_copies(self, node: SimulatedNode) -> None:
         assert node.machine is not None
@@ -177,10 +214,6 @@ class Hosting:
         for task in node.copies:
             del self._hosts[task][node.number]
         node.copies = {}
-
-    def _perform(self, node: SimulatedNode, effects: Sequence[do.Effect]) -> None:
-        for effect in effects:
-            self.performers[type(effect)](self, node, effect)
 
     def _set_timer(self, node: SimulatedNode, effect: do.SetTimer) -> None:
         at = max(self.kernel.now, node.true_time(effect.at))
@@ -212,7 +245,9 @@ class Hosting:
         operator = self.operators[effect.task]
         state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
         costs = self.options.costs
-        cost = costs.batch_us + costs.tuple_us * operator.tuples(effect.inputs)
+        cost = costs.batch_us
+        if costs.tuple_us:
+            cost += costs.tuple_us * operator.tuples(effect.inputs)
         if effect.copies_state:
             rules = self.scheme.tentative
             undo = rules is not None and rules.method is Method.UNDO
@@ -261,20 +296,20 @@ class Hosting:
 
     def _deliver(self, sender: int, effect: do.Send) -> None:
         for number, incarnation in self._hosts[effect.to].items():
-            if effect.incarnation in (None, incarnation):
+            if effect.incarnation is None or effect.incarnation == incarnation:
                 self._transmit(sender, number, effect.message)
 
     def _transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
         node = self.nodes[receiver]
-        if node.cut or self._blocked[sender, receiver] > 0:
+        if node.cut or (self._blocked and (sender, receiver) in self._blocked):
             return
         link = self._link_us(sender, receiver)
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self.operators[message.task].tuples((message.payload,))
             link += self.options.network.transfer_us(tuples)
+        now = self.kernel.now
         for delay in self._delays(link):
-            at = self.kernel.now + delay
-            self.kernel.at(at, MESSAGE, self._tell, receiver, node.boot, message)
+            self.kernel.at(now + delay, MESSAGE, self._tell, receiver, node.boot, message)
 
     def _link_us(self, sender: int, receiver: int) -> int:
         """The delay between two nodes, by tier; -1 is the coordinator."""

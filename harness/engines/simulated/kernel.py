@@ -18,7 +18,8 @@ class Kernel:
     def __init__(self) -> None:
         self.now = 0
         self.processed = 0
-        self._heap: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        """(instant and priority in one number, sequence, action, arguments)."""
         self._sequence = 0
 
     def at(self, time: int, priority: int, action: Callable[..., None], *arguments: Any) -> None:
@@ -26,14 +27,14 @@ class Kernel:
         if time < self.now:
             raise ValueError(f"an event at {time} µs, when it is {self.now} µs")
         self._sequence += 1
-        heappush(self._heap, (time, priority, self._sequence, action, arguments))
+        heappush(self._heap, (time << 2 | priority, self._sequence, action, arguments))
 
     def run(self, *, until: int, stop: Callable[[], bool] | None = None) -> bool:
         """Run events up to and including ``until``; True if ``stop`` ended it before."""
-        heap = self._heap
-        while heap and heap[0][0] <= until:
-            time, _, _, action, arguments = heappop(heap)
-            self.now = time
+        heap, end = self._heap, until << 2 | TIMER
+        while heap and heap[0][0] <= end:
+            instant, _, action, arguments = heappop(heap)
+            self.now = instant >> 2
             self.processed += 1
             action(*arguments)
             if stop is not None and stop():

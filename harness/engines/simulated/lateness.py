@@ -65,8 +65,27 @@ NOTED = frozenset(
 """What changes a bystander's books."""
 
 
+SILENT = frozenset(
+    {
+        told.ReplayRequested,
+        told.BatchesAcknowledged,
+        told.ProgressReported,
+        told.EpochCompleted,
+        told.CheckpointStored,
+        told.CopyRetired,
+    }
+)
+"""What makes a copy send or trim at most: if it did no more than that, it owes what it owed."""
+SENDS = frozenset({do.Send})
+
+
 class Waiting:
     """What a bystander knows of one copy: what came, what it computes, what it owes."""
+
+    __slots__ = (
+        "claimed", "closed", "due", "first", "incarnation", "lead", "parts", "publishing",
+        "stable_at", "stable_ticket", "tentative_busy", "terms", "unpublished", "width",
+    )  # fmt: skip
 
     def __init__(self, order: told.CopyOrdered, width: int) -> None:
         self.incarnation = order.incarnation
@@ -86,7 +105,6 @@ class Waiting:
         """Upstream task to the term below which it is closed."""
         self.due: int | None = None
         """When the next batch must have been begun; None while nothing is owed."""
-        self.since = 0
         self.claimed = False
         self.publishing: int | None = None
         """The records that are on their way to the partition, by sequence number."""
@@ -97,7 +115,8 @@ class Waiting:
         return self.stable_at if self.lead is None else self.lead
 
     def complete(self, batch: int) -> bool:
-        return sum(self.parts.get(batch, {}).values()) == self.width
+        parts = self.parts.get(batch)
+        return parts is not None and sum(parts.values()) == self.width
 
     def restart(self, position: int) -> None:
         """Its state was loaded: what it was computing is void."""
@@ -105,17 +124,22 @@ class Waiting:
         self.stable_ticket, self.tentative_busy = None, False
 
     def came(self, item: told.BatchArrived, clock: int) -> None:
-        upstream, batch = item.upstream, item.batch
-        if item.term >= self.closed.get(upstream, item.term + 1) and batch >= self.next:
+        upstream, batch, term = item.upstream, item.batch, item.term
+        if upstream in self.closed and term >= self.closed[upstream] and batch >= self.next:
             del self.closed[upstream]
         if batch < self.stable_at:
             return
-        stale = item.term < self.terms.get(upstream, -1)
-        self.terms[upstream] = max(item.term, self.terms.get(upstream, -1))
-        if item.stable or not stale:
-            self.first.setdefault(batch, clock)
-            parts = self.parts.setdefault(batch, {})
-            parts[upstream] = parts.get(upstream, False) or item.stable
+        known = self.terms.get(upstream, -1)
+        if term > known:
+            self.terms[upstream] = term
+        if not item.stable and term < known:
+            return
+        parts = self.parts.get(batch)
+        if parts is None:
+            self.first[batch] = clock
+            self.parts[batch] = {upstream: item.stable}
+        else:
+            parts[upstream] = item.stable or parts.get(upstream, False)
 
     def began(self, effect: do.ProcessBatch) -> None:
         if effect.run is told.Run.STABLE:
@@ -151,7 +175,8 @@ class Lateness:
         self._options = options
         self._wiring = options.wiring
         self._world = world
-        self._copies: dict[tuple[int, int], Waiting] = {}
+        self._copies: list[dict[int, Waiting]] = [{} for _ in options.nodes]
+        """Per node, by task."""
         self._loading = False
         self._gone: dict[int, int] = {}
         """Task to since when no live node has been seen to have a copy."""
@@ -171,29 +196,20 @@ class Lateness:
 
     # -- a copy ----------------------------------------------------------------------------
 
-    def before(self, number: int, item: told.NodeInput) -> None:
+    def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """A node is about to handle ``item``: was anything due before?"""
-        if isinstance(item, told.TimerFired):
-            if item.key[0] == "beat":
-                return  # of the node; a copy's next input of its own comes soon enough
-            task = item.key[1]
-        else:
-            task = item.task
-        waiting = self._copies.get((number, task))
-        if waiting is None:
+        waiting = self._copies[number].get(task)
+        if waiting is None or (waiting.due is None and type(item) is not told.CheckpointLoaded):
             return
         copy = self._world.nodes[number].machine.copies.get(task)
         if copy is not None and waiting.incarnation == copy.incarnation:
             self._loading = copy.phase is Phase.LOADING
-            self._check_due(number, task, waiting)
+            self._check_due(number, task, waiting, clock)
 
-    def _check_due(self, number: int, task: int, waiting: Waiting) -> None:
-        if waiting.due is None:
+    def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
+        if waiting.due is None or clock <= waiting.due:
             return
-        node = self._world.nodes[number]
-        clock = node.clock(self._world.kernel.now)
-        since = min(waiting.since, waiting.first.get(waiting.next, clock))
-        if node.disturbed >= since or clock <= waiting.due:
+        if self._world.nodes[number].disturbed >= waiting.first.get(waiting.next, clock):
             return
         raise InvariantBroken(
             NAME,
@@ -201,26 +217,31 @@ class Lateness:
             f"{(clock - waiting.due) / 1e6:.6f} s ago",
         )
 
-    def after(self, number: int, item: told.NodeInput, effects: Sequence[do.Effect]) -> None:
+    def after(
+        self,
+        number: int,
+        task: int,
+        item: told.NodeInput,
+        effects: Sequence[do.Effect],
+        clock: int,
+    ) -> None:
         """A node has handled ``item``: what is due now?"""
-        if isinstance(item, told.CopyRetired):
+        if not self._wiring.upstream[task]:
             return
-        if isinstance(item, told.TimerFired) and item.key[0] == "beat":
+        if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
             return
-        task = item.key[1] if isinstance(item, told.TimerFired) else item.task
         copy = self._world.nodes[number].machine.copies.get(task)
-        if copy is None or not self._wiring.upstream[task]:
+        if copy is None:
             return
         if getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
             return  # an answer to a copy that was replaced
-        waiting = self._copies.get((number, task))
+        waiting = self._copies[number].get(task)
         if waiting is None or waiting.incarnation != copy.incarnation:
             if not isinstance(item, told.CopyOrdered):
                 return
             waiting = Waiting(item, len(self._wiring.upstream[task]))
-            self._copies[number, task] = waiting
+            self._copies[number][task] = waiting
             self._gone.pop(task, None)
-        clock = self._world.nodes[number].clock(self._world.kernel.now)
         first = self._note(waiting, item, clock)
         for effect in effects:
             if type(effect) is do.Send:
@@ -240,7 +261,6 @@ class Lateness:
                 f"{min(waiting.unpublished)} to itself",
             )
         ready = copy.primary and copy.phase is Phase.READY
-        waiting.since = clock
         waiting.due = self._due(task, waiting, clock) if ready else None
         self.begun += waiting.due is not None
 

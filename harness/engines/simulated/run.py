@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from harness.engines.simulated.checkers import (
     Bystander,
     InvariantBroken,
+    Reference,
     Violation,
     synthetic_reference,
 )
@@ -16,6 +17,7 @@ from harness.engines.simulated.options import Options
 from harness.engines.simulated.program import Program
 from harness.engines.simulated.world import World
 from harness.errors import ProtocolViolation
+from harness.protocol.story import KEPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,44 +60,41 @@ def simulate(
 ) -> Report:
     """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more.
 
-    ``program`` gives the operators and what the log holds; None runs synthetic ones.
+    ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
+    is given the world before it starts. The machines keep no stories at first (`Story`): a run
+    that ends in a violation is run again with stories, and ``prepare`` called again.
     """
-    if program is None:
-        reference = synthetic_reference(
-            options.wiring, options.batches, options.tuples, options.percent
-        )
-        bystander = Bystander(options, reference)
-        world = World(options, observers=(bystander,), validate=validate)
-    else:
-        bystander = Bystander(options, program.reference(options.batches))
-        world = World(
-            options,
-            observers=(bystander,),
-            operators=program.operators,
-            sources=program.read,
-            validate=validate,
-        )
+    report = _run(options, program, prepare, validate=validate, kept=0)
+    if report.violation is None:
+        return report
+    again = _run(options, program, prepare, validate=validate, kept=KEPT)
+    assert again.violation is not None, "a run is a function of its options"
+    assert again.violation.what == report.violation.what, "a run is a function of its options"
+    return again
+
+
+def _run(
+    options: Options,
+    program: Program | None,
+    prepare: Callable[[World], None] | None,
+    *,
+    validate: bool,
+    kept: int,
+) -> Report:
+    bystander = Bystander(options, _reference(options, program))
+    world = World(
+        options,
+        observers=(bystander,),
+        operators=program.operators if program is not None else None,
+        sources=program.read if program is not None else None,
+        validate=validate,
+        kept=kept,
+    )
     if options.scheme.tentative is not None:
         world.watcher = Lateness(options, world)
     if prepare is not None:
         prepare(world)
-    violation = None
-    try:
-        world.start()
-        world.kernel.run(until=options.horizon_us)
-        world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
-        bystander.at_end(options.batches)
-    except InvariantBroken as broken:
-        violation = Violation(
-            seed=options.seed, invariant=broken.invariant, what=broken.what, story=tell(world)
-        )
-    except ProtocolViolation as bug:
-        violation = Violation(
-            seed=options.seed,
-            invariant="machine",
-            what=str(bug).splitlines()[0],
-            story=str(bug),
-        )
+    violation = _violation(world, bystander)
     return Report(
         seed=options.seed,
         scheme=options.scheme.name,
@@ -107,6 +106,32 @@ def simulate(
         tentative_outputs=bystander.tentative_outputs,
         virtual_us=world.kernel.now,
     )
+
+
+def _reference(options: Options, program: Program | None) -> Reference:
+    if program is not None:
+        return program.reference(options.batches)
+    return synthetic_reference(options.wiring, options.batches, options.tuples, options.percent)
+
+
+def _violation(world: World, bystander: Bystander) -> Violation | None:
+    """Both phases, up to the first thing that is wrong."""
+    options = world.options
+    try:
+        world.start()
+        world.kernel.run(until=options.horizon_us)
+        world.validate_all()
+        world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
+        world.validate_all()
+        bystander.at_end(options.batches)
+    except InvariantBroken as broken:
+        return Violation(
+            seed=options.seed, invariant=broken.invariant, what=broken.what, story=tell(world)
+        )
+    except ProtocolViolation as bug:
+        what, *_ = str(bug).splitlines()
+        return Violation(seed=options.seed, invariant="machine", what=what, story=str(bug))
+    return None
 
 
 def tell(world: World) -> str:
