@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 48, Profile.QUICK: 120, Profile.PAPER: 220},
+    seconds_per_run={Profile.SMOKE: 48, Profile.QUICK: 150, Profile.PAPER: 220},
     run=run,
     table=tabulate,
     draw=draw,
