@@ -197,7 +197,7 @@ _sync = CoordinatorMachine._sync
 
 
 def keeps_copies_of_earlier_lives(_self: Any, _node: int) -> None:
-    """The bug that seed 55 found when this was written."""
+    """As they were, once, by a new coordinator."""
 
 
 def overlooks_a_reboot(self: Any, item: Any) -> None:
@@ -382,6 +382,10 @@ def restores_the_lost_alone(self: Any, lost: list[int]) -> None:
         self._place(task, nodes[task], start=start, position=self.epoch, send_from=sending)
 
 
+def ignores_the_order(_self: Any, tasks: Any) -> list[int]:
+    return sorted(tasks)
+
+
 MUTATIONS = (
     Mutation("skip the duplicate check", TaskMachine, "_take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
@@ -420,6 +424,7 @@ MUTATIONS = (
     Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 0),
     Mutation("put both copies on one node", FreeSlots, "take", any_node, REPLICAS, 2),
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 1),
+    Mutation("ignore the planner's order of recovery", CoordinatorMachine, "_in_order", ignores_the_order, LOCAL, 7),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 149),
     Mutation("an output partition that does not fence", OutputPartition, "append", lets_everybody_append, LOCAL, 3),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, 
 from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.topologies import chain
 from harness.engines.simulated.world import World
-from harness.protocol.registry import NodeInfo
+from harness.protocol.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
 
 NEVER_US = 10_000_000_000
@@ -92,3 +92,35 @@ def test_no_recovery_without_a_coordinator_but_work_goes_on() -> None:
     assert completes(options(away(FaultKind.COORDINATOR)))
     assert not completes(options(crash(2), away(FaultKind.COORDINATOR)))
     assert completes(options(crash(2), away(FaultKind.COORDINATOR, 60_000_000)))
+
+
+def replan(at_us: int) -> Fault:
+    return Fault(kind=FaultKind.REPLAN, at_us=at_us, until_us=at_us, plan=(2,))
+
+
+def replicated_at_the_end(*faults: Fault) -> bool:
+    """Does task 2, which is to have a replica from now on, get one within a minute?"""
+    world = World(options(*faults))
+    world.start()
+    world.kernel.run(until=60_000_000)
+    registry = world.store.registry
+    assert isinstance(registry, Registry)
+    assert registry.replicated == ((2,) if registry.tasks[2].replica else ())
+    return registry.tasks[2].replica is not None
+
+
+def test_no_change_of_plan_that_the_coordinator_has_not_stored() -> None:
+    """Whoever sends one is not answered; the coordinator cannot ask for what it never knew."""
+    told_us, back_us = CRASH_US + 1_000_000, CRASH_US + 3_000_000
+    away_then = away(FaultKind.COORDINATOR, back_us)
+    assert replicated_at_the_end(replan(told_us))
+    assert not replicated_at_the_end(away_then, replan(told_us))
+    assert replicated_at_the_end(away_then, replan(told_us), replan(back_us + 1_000_000))
+
+
+def test_nor_one_that_it_was_told_and_could_not_store_before_it_crashed() -> None:
+    told_us = CRASH_US + 1_000_000
+    store = away(FaultKind.STORE, CRASH_US + 10_000_000)
+    restart = replace(away(FaultKind.COORDINATOR, told_us + 2_000_000), at_us=told_us + 1_000_000)
+    assert replicated_at_the_end(store, replan(told_us))
+    assert not replicated_at_the_end(store, replan(told_us), restart)

@@ -76,17 +76,11 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(55, id="copies of a node's earlier life were kept by a new coordinator"),
-        pytest.param(233, id="a source went back for a request from long ago"),
-        pytest.param(4073, id="an order reached a later life of its node"),
-        pytest.param(6995, id="leave to trim reached a copy that had gone back since"),
-        pytest.param(6287, id="a late order brought a retired copy back"),
-    ],
-)
-def test_schedules_that_once_broke_it(seed: int) -> None:
+@pytest.mark.parametrize("seed", [55, 233, 4073, 6287, 6995])
+def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
+    """Just seeds by now: what is drawn from them has changed. The bugs they found are in
+    `MUTATIONS` (copies of a node's earlier life; leave to trim for an earlier copy) and in
+    ``tests/protocol/test_node.py`` (orders that are late or for an earlier life)."""
     run_seed(seed)
 
 

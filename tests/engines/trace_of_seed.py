@@ -10,6 +10,7 @@ from harness.engines.simulated.run import simulate
 from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol import effects as do
+from harness.protocol import inputs as told
 
 
 class Recorder:
@@ -29,6 +30,9 @@ class Recorder:
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
         self.lines.append(f"{at_us} {sink} {records!r}")
+
+    def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None:
+        self.lines.append(f"{item!r} {effects!r}")
 
 
 def trace(seed: int, scheme: str) -> str:

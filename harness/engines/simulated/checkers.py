@@ -14,6 +14,7 @@ every-correction          what was tentative has been undone and replaced when a
 equal-message             a stable message equals the twin's, whoever sent it
 equal-state               a stable computation starts from the twin's state and input
 no-tentative              with replicas of all tasks and a live copy of each, none appears
+recovery-order            no lost task is placed while one before it in the plan's order waits
 output-lateness           no task waits longer than the policy promises (`lateness`)
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
 convergence               once everything has healed, the output is complete within the bound
@@ -26,12 +27,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from harness.engines.simulated.options import Fault, FaultKind, Options
-from harness.protocol.effects import Kind, OutputRecord, ProcessBatch, Send
-from harness.protocol.inputs import BatchArrived, Run
+from harness.protocol.effects import (
+    Effect,
+    Kind,
+    OutputRecord,
+    ProcessBatch,
+    Send,
+    StoreRegistry,
+)
+from harness.protocol.inputs import BatchArrived, CoordinatorInput, RegistryLoaded, Run
 from harness.protocol.operators import TaskOperator
+from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.state import Phase
 from harness.protocol.wiring import Wiring
@@ -113,6 +122,11 @@ class Bystander:
         self._standing: dict[int, dict[int, Any]] = {sink: {} for sink in sinks}
         self.tentative_outputs = 0
         self.undos = 0
+        order = options.scheme.recovery_order
+        self._rank = {task: place for place, task in enumerate(order)}
+        self._registry: Registry | None = None
+        """What the coordinator last decided, stored or not."""
+        self._registry_read = False
         coordinated = options.scheme.tentative
         self._covered = (
             set(options.scheme.replicated) == set(options.wiring.tasks)
@@ -124,6 +138,8 @@ class Bystander:
     def faulted(self, world: Any, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN):
             self._covered = False  # heartbeats get lost, or the plan no longer holds all tasks
+        if fault.kind is FaultKind.COORDINATOR:
+            self._registry_read = False  # the next one begins with what is stored
         stored = world.store.registry
         wanted = {
             (copy.task, copy.incarnation)  # a copy that was given up is no copy any more
@@ -139,6 +155,36 @@ class Bystander:
             if copy.phase is Phase.READY and (task, copy.incarnation) in wanted
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
+
+    def decided(self, item: CoordinatorInput, effects: Sequence[Effect]) -> None:
+        """The coordinator was told ``item``: what has it decided?"""
+        if isinstance(item, RegistryLoaded) and not self._registry_read:
+            self._registry_read = True
+            self._registry = cast("Registry | None", item.registry)
+        for effect in effects:
+            if isinstance(effect, StoreRegistry):
+                registry = cast("Registry", effect.registry)
+                self._check_order(self._registry, registry)
+                self._registry = registry
+
+    def _check_order(self, before: Registry | None, after: Registry) -> None:
+        """Any node with a free slot can host any lost task, so whoever waits could have had the
+        place of another. (A replica that is promoted takes no place.)"""
+        waiting = [task for task, now in enumerate(after.tasks) if now.primary is None]
+        if not waiting or before is None:
+            return
+        first = min(waiting, key=self._place_in_order)
+        for task, (was, now) in enumerate(zip(before.tasks, after.tasks, strict=True)):
+            placed = now.primary is not None and now.primary.incarnation > was.used
+            if placed and self._place_in_order(task) > self._place_in_order(first):
+                raise InvariantBroken(
+                    "recovery-order",
+                    f"{self._name(task)} is placed while {self._name(first)} waits, which comes "
+                    "before it in the plan's order",
+                )
+
+    def _place_in_order(self, task: int) -> tuple[int, int]:
+        return self._rank.get(task, len(self._rank)), task
 
     def sent(self, effect: Send) -> None:
         message = effect.message

@@ -30,6 +30,7 @@ class Observer(Protocol):
     def sent(self, effect: do.Send) -> None: ...
     def processing(self, node: int, effect: do.ProcessBatch) -> None: ...
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None: ...
+    def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None: ...
 
 
 class Tracer(Protocol):
@@ -347,6 +348,8 @@ class Hosting:
         if machine is None or (life is not None and life != self._coordinator_life):
             return
         effects = machine.handle(item, now=self.kernel.now)
+        for observer in self.observers:
+            observer.decided(item, effects)
         if self.watcher is not None:
             self.watcher.decided(item, effects)
         if self.validate:

@@ -1,0 +1,106 @@
+"""A node hosts what it is ordered to, once, in the life that the order is meant for."""
+
+from __future__ import annotations
+
+from harness.engines.simulated.topologies import chain
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.node import NodeMachine
+from harness.protocol.scheme import Recovery, Scheme
+
+CAUSE = "test"
+WIRING = chain(3, memory=2)
+
+
+def node(boot: int = 1, recovery: Recovery = Recovery.LOCAL) -> NodeMachine:
+    scheme = Scheme(name="test", recovery=recovery, checkpoint_every=3)
+    return NodeMachine(node=0, boot=boot, wiring=WIRING, scheme=scheme, initial=lambda _: ())
+
+
+def order(incarnation: int = 1, boot: int = 1, position: int = 0) -> told.CopyOrdered:
+    return told.CopyOrdered(
+        cause=CAUSE,
+        boot=boot,
+        task=1,
+        incarnation=incarnation,
+        term=incarnation,
+        start=told.Start.EMPTY,
+        position=position,
+        send_from=position,
+    )
+
+
+def hosted(machine: NodeMachine) -> dict[int, int]:
+    return {task: copy.incarnation for task, copy in machine.copies.items()}
+
+
+def test_an_order_for_another_life_is_not_obeyed() -> None:
+    """Else a copy that died with its node would be started again under the same number."""
+    machine = node(boot=2)
+    assert machine.handle(order(boot=1), now=0) == ()
+    assert hosted(machine) == {}
+    machine.handle(order(boot=2), now=0)
+    assert hosted(machine) == {1: 1}
+
+
+def test_an_order_that_comes_twice_starts_one_copy() -> None:
+    machine = node()
+    machine.handle(order(), now=0)
+    copy = machine.copies[1]
+    assert machine.handle(order(), now=1) == ()
+    assert machine.copies[1] is copy
+
+
+def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
+    machine = node()
+    machine.handle(order(), now=0)
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1), now=1)
+    assert hosted(machine) == {}
+    assert machine.handle(order(), now=2) == ()
+    assert hosted(machine) == {}
+
+
+def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:
+    machine = node()
+    machine.handle(order(2), now=0)
+    machine.handle(order(1), now=1)
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1), now=2)
+    assert hosted(machine) == {1: 2}
+
+
+def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:
+    machine = node(recovery=Recovery.GLOBAL)
+    machine.handle(order(2), now=0)
+    for now, batch in enumerate((0, 1)):
+        arrived = told.BatchArrived(
+            cause=CAUSE, task=1, upstream=0, batch=batch, stable=True, payload="in", term=1
+        )
+        [request] = machine.handle(arrived, now=now)
+        assert isinstance(request, do.ProcessBatch)
+        for incarnation in (1, 2):
+            answer = told.BatchProcessed(
+                cause=CAUSE,
+                task=1,
+                incarnation=incarnation,
+                run=request.run,
+                ticket=request.ticket,
+                batch=batch,
+                state=(),
+                outputs=("out",),
+            )
+            machine.handle(answer, now=now)
+            assert machine.copies[1].position == batch + incarnation - 1
+    for incarnation, kept in ((1, [0, 1]), (2, [1])):
+        leave = told.EpochCompleted(cause=CAUSE, task=1, incarnation=incarnation, position=1)
+        machine.handle(leave, now=9)
+        assert sorted(machine.copies[1].outbox.outputs) == kept
+
+
+def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
+    machine = node()
+    machine.handle(order(), now=0)
+    machine.handle(told.CheckpointRefused(cause=CAUSE, task=1, incarnation=1), now=1)
+    effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
+    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
+    assert beat.heartbeat.copies == ()
+    assert hosted(machine) == {}
