@@ -183,9 +183,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     failure; below the recovery time of every run, with accuracy and success as numbers."""
     runs = _runs(table)
     shown = [name for name in SHOWN if (runs["workload"] == name).any()]
-    axes = figure.subplots(
-        2, len(shown), squeeze=False, gridspec_kw={"height_ratios": [2.2, 1]}, sharex="row"
-    )
+    axes = figure.subplots(2, len(shown), squeeze=False, gridspec_kw={"height_ratios": [2.2, 1]})
     for column, name in enumerate(shown):
         mine = table[table["workload"] == name]
         _over_time(axes[0, column], mine)
