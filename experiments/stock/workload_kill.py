@@ -266,7 +266,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 110, Profile.PAPER: 230},
+    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 125, Profile.PAPER: 230},
     run=run,
     table=table,
     draw=draw,
