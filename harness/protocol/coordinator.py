@@ -116,7 +116,8 @@ class CoordinatorMachine:
         except AssertionError as error:
             self.story.note(now, item, effects)
             raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error
-        self.story.note(now, item, effects)
+        if self.story.kept:
+            self.story.note(now, item, effects)
         return effects
 
     def registry(self) -> Registry:

@@ -179,7 +179,7 @@ class Durable(Supplying):
 
     def _report_progress(self) -> None:
         due = self._now >= self._reported_at + self.scheme.trim_every_us
-        if due and self.primary and self.task in self.scheme.replicated:
+        if due and self.term is not None and self.task in self.scheme.replicated:
             self._reported_at = self._now
             sent = self.publisher.confirmed if self.sink else self.position
             self._tell(

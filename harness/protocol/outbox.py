@@ -32,8 +32,9 @@ class Outbox:
             return
         before = self.oldest
         self.acknowledged[index] = below
-        for batch in range(before, self.oldest):
-            self.outputs.pop(batch, None)
+        if self.outputs:
+            for batch in range(before, self.oldest):
+                self.outputs.pop(batch, None)
 
     def trim_all(self, below: int) -> None:
         for index in range(len(self.acknowledged)):
@@ -53,5 +54,5 @@ class Outbox:
         if self.outputs:
             first, last = min(self.outputs), max(self.outputs)
             assert last < position, f"output {last} is kept although {position} comes next"
-            assert first >= self.oldest, f"output {first} should have been trimmed"
+            assert first >= min(self.acknowledged), f"output {first} should have been trimmed"
             assert len(self.outputs) == last - first + 1, "the kept outputs have a gap"

@@ -96,7 +96,8 @@ class TaskMachine(Durable):
         if self.phase is Phase.LOADING:
             self._load()
         elif self.phase is Phase.READY:
-            self._repeat_stores()
+            if self.unstored or self.sink:
+                self._repeat_stores()
             self._report_progress()
             if self._ticked_position == self.position and not self.busy:
                 self._request_missing()

@@ -14,10 +14,11 @@ from harness.engines.simulated.synthetic import CountOperator, DigestOperator
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.node import NodeMachine
+from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.operators import TaskOperator
 from harness.protocol.scheme import Method
 from harness.protocol.story import KEPT
+from harness.protocol.task import TaskMachine
 from harness.seeds import derive_seed
 
 
@@ -50,21 +51,13 @@ class Watcher(Protocol):
     def after(
         self,
         number: int,
-        task: int,
+        copy: TaskMachine | None,
         item: told.NodeInput,
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None: ...
     def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None: ...
     def faulted(self, fault: Fault) -> None: ...
-
-
-def touched(item: told.NodeInput) -> int | None:
-    """The task whose copy handles ``item``; None for a heartbeat, which is the node's."""
-    if type(item) is told.TimerFired:
-        kind, task = item.key
-        return task if kind == "due" else None
-    return item.task  # type: ignore[union-attr]
 
 
 class SimulatedNode:
@@ -102,6 +95,8 @@ class SimulatedNode:
     def true_time(self, clock: int) -> int:
         """When this node's clock will show ``clock``."""
         ahead = clock - self.clock_base
+        if not self.drift:
+            return self.true_base + ahead
         return self.true_base + -(-ahead * 1000 // (1000 + self.drift))
 
     def set_drift(self, drift: int, now: int) -> None:
@@ -148,6 +143,8 @@ class Hosting:
         self._cut_batches = 0
         self.store_away = self.log_away = 0
         self.loss_percent = 0
+        self._costs = options.costs
+        self._jitter_us = options.network.jitter_us
         self._limited = options.network.bytes_per_s > 0
         self._racks = [info.rack for info in options.nodes]
         self._blocked: Counter[tuple[int, int]] = Counter()
@@ -171,25 +168,33 @@ class Hosting:
         assert machine is not None
         if self.tracer is not None:
             self.tracer.told(self.kernel.now, item)
-        watcher = self.watcher
         clock = node.clock(self.kernel.now)
-        task = touched(item)
-        if watcher is not None and task is not None:
-            watcher.before(number, task, item, clock)
-        effects = machine.handle(item, now=clock)
-        if task is None:
+        if type(item) is told.TimerFired and item.key == BEAT:
+            effects = machine.handle(item, now=clock)
             if len(machine.copies) != len(node.copies):
                 self._note_copies(node)  # a beat drops copies, and adds none
         else:
-            if watcher is not None:
-                watcher.after(number, task, item, effects, clock)
-            copy = machine.copies.get(task)
-            if copy is not None and self.validate:
-                copy.validate()
-            if (copy.incarnation if copy is not None else None) != node.copies.get(task):
-                self._note_copies(node)
+            effects = self._tell_copy(node, machine, item, clock)
+        performers = self.performers
         for effect in effects:
-            self.performers[type(effect)](self, node, effect)
+            performers[type(effect)](self, node, effect)
+
+    def _tell_copy(
+        self, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
+    ) -> Sequence[do.Effect]:
+        kind, watcher = type(item), self.watcher
+        task: int = item.key[1] if kind is told.TimerFired else item.task  # type: ignore[union-attr]
+        if watcher is not None:
+            watcher.before(node.number, task, item, clock)
+        effects = machine.handle(item, now=clock)
+        copy = machine.copies.get(task)
+        if watcher is not None:
+            watcher.after(node.number, copy, item, effects, clock)
+        if copy is not None and self.validate:
+            copy.validate()
+        if kind is told.CopyOrdered or kind is told.CopyRetired:
+            self._note_copies(node)
+        return effects
 
     def validate_all(self) -> None:
         """Every copy and the coordinator. An input touches one copy, and what must hold is a
@@ -245,7 +250,7 @@ class Hosting:
             observer.processing(node.number, effect)
         operator = self.operators[effect.task]
         state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
-        costs = self.options.costs
+        costs = self._costs
         cost = costs.batch_us
         if costs.tuple_us:
             cost += costs.tuple_us * operator.tuples(effect.inputs)
@@ -270,7 +275,7 @@ class Hosting:
         self._compute(node, cost, answer, 1 if effect.run is told.Run.TENTATIVE else 0)
 
     def _rebuild(self, node: SimulatedNode, effect: do.RebuildState) -> None:
-        operator, costs = self.operators[effect.task], self.options.costs
+        operator, costs = self.operators[effect.task], self._costs
         state = effect.state
         cost = costs.copy_us * operator.state_tuples(state)
         each = costs.tuple_us + (costs.compare_us if effect.method is Method.UNDO else 0)
@@ -296,9 +301,10 @@ class Hosting:
             self._deliver(node.number, effect)
 
     def _deliver(self, sender: int, effect: do.Send) -> None:
+        meant, message = effect.incarnation, effect.message
         for number, incarnation in self._hosts[effect.to].items():
-            if effect.incarnation is None or effect.incarnation == incarnation:
-                self._transmit(sender, number, effect.message)
+            if meant is None or meant == incarnation:
+                self._transmit(sender, number, message)
 
     def _transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
         node = self.nodes[receiver]
@@ -308,9 +314,9 @@ class Hosting:
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self.operators[message.task].tuples((message.payload,))
             link += self.options.network.transfer_us(tuples)
-        now = self.kernel.now
+        kernel = self.kernel
         for delay in self._delays(link):
-            self.kernel.at(now + delay, MESSAGE, self._tell, receiver, node.boot, message)
+            kernel.at(kernel.now + delay, MESSAGE, self._tell, receiver, node.boot, message)
 
     def _link_us(self, sender: int, receiver: int) -> int:
         """The delay between two nodes, by tier; -1 is the coordinator."""
@@ -326,15 +332,13 @@ class Hosting:
     def _delays(self, link_us: int) -> Sequence[int]:
         """One delay per delivery: none if lost, two if repeated."""
         self.sent_messages += 1
-        network = self.options.network
-        draw = self._random.random()
-        delay = link_us + int(draw * network.jitter_us)
+        delay = link_us + int(self._random.random() * self._jitter_us)
         if not self.loss_percent:
             return (delay,)
         luck = self._random.random() * 100
         if luck < self.loss_percent:
             return ()
-        late = delay + int(self._random.random() * 50 * network.jitter_us)
+        late = delay + int(self._random.random() * 50 * self._jitter_us)
         return (delay, late) if luck < 2 * self.loss_percent else (late,)
 
     def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:

@@ -44,6 +44,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.state import Phase
+from harness.protocol.task import TaskMachine
 
 NAME = "output-lateness"
 NEEDLESS = "needless-tentative"
@@ -220,19 +221,17 @@ class Lateness:
     def after(
         self,
         number: int,
-        task: int,
+        copy: TaskMachine | None,
         item: told.NodeInput,
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None:
-        """A node has handled ``item``: what is due now?"""
-        if not self._wiring.upstream[task]:
+        """A node has handled ``item``, for ``copy``: what is due now?"""
+        if copy is None or not self._wiring.upstream[copy.task]:
             return
         if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
             return
-        copy = self._world.nodes[number].machine.copies.get(task)
-        if copy is None:
-            return
+        task = copy.task
         if getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
             return  # an answer to a copy that was replaced
         waiting = self._copies[number].get(task)

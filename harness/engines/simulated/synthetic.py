@@ -57,13 +57,19 @@ class DigestOperator:
         for entry in window:
             whole = (whole * 1099511628211 + entry[1]) % _PRIME
         share = count * self._percent // (100 * self._fan_out)
+        if self._fan_out == 1:
+            return window, ((share, whole * 31 % _PRIME),)
         return window, tuple((share, (whole * 31 + i) % _PRIME) for i in range(self._fan_out))
 
     def tuples(self, inputs: Sequence[Digest | None]) -> int:
-        return sum(part[0] for part in inputs if part)
+        count = 0
+        for part in inputs:
+            if part:
+                count += part[0]
+        return count
 
     def state_tuples(self, state: Any) -> int:
-        return sum(entry[0] for entry in state)
+        return self.tuples(state)
 
 
 class CountOperator:
