@@ -171,7 +171,7 @@ class Durable(Supplying):
     def _repeat_stores(self) -> None:
         for checkpoint in self.unstored.values():
             self._store(checkpoint)
-        if self.sink and self.primary:
+        if self.sink and self.term is not None:
             if not self.publisher.claimed:
                 self._claim_output()
             elif self.publisher.in_flight:

@@ -106,7 +106,7 @@ class Supplying(CopyState):
     def _replay_requested(self, item: ReplayRequested) -> None:
         if self.phase is Phase.LOADING:
             self.pending_requests[item.downstream] = item
-        if not self.primary or self.phase is not Phase.READY:
+        if self.term is None or self.phase is not Phase.READY:
             return
         if item.from_batch < self.outbox.oldest or item.from_batch < self.send_from:
             self._cannot_replay(item)
@@ -151,7 +151,7 @@ class Supplying(CopyState):
         self.outbox.trim(self.downstream.index(item.downstream), item.below)
 
     def _progress_reported(self, item: ProgressReported) -> None:
-        if self.primary:
+        if self.term is not None:
             return
         self.sent_below = max(self.sent_below, item.sent_below)
         if self.sink:

@@ -251,7 +251,7 @@ class Lateness:
         if copy.phase is Phase.FENCED:
             waiting.due = None
             return
-        if first is not None and copy.primary:
+        if first is not None and copy.term is not None:
             self._check_sent(task, waiting, first, effects)
         if waiting.claimed and waiting.publishing is None and waiting.unpublished:
             raise InvariantBroken(
@@ -259,7 +259,7 @@ class Lateness:
                 f"{self._wiring.names[task]} on node {number} keeps its output of batch "
                 f"{min(waiting.unpublished)} to itself",
             )
-        ready = copy.primary and copy.phase is Phase.READY
+        ready = copy.term is not None and copy.phase is Phase.READY
         waiting.due = self._due(task, waiting, clock) if ready else None
         self.begun += waiting.due is not None
 
