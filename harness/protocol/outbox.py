@@ -51,8 +51,8 @@ class Outbox:
         return tuple(sorted(self.outputs.items()))
 
     def validate(self, position: int) -> None:
-        if self.outputs:
-            first, last = min(self.outputs), max(self.outputs)
-            assert last < position, f"output {last} is kept although {position} comes next"
-            assert first >= min(self.acknowledged), f"output {first} should have been trimmed"
-            assert len(self.outputs) == last - first + 1, "the kept outputs have a gap"
+        """Only for an outbox that keeps something."""
+        first, last = min(self.outputs), max(self.outputs)
+        assert last < position, f"output {last} is kept although {position} comes next"
+        assert first >= min(self.acknowledged), f"output {first} should have been trimmed"
+        assert len(self.outputs) == last - first + 1, "the kept outputs have a gap"

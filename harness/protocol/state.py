@@ -171,8 +171,10 @@ class CopyState:
 
     def _validate(self) -> None:
         assert self.stored <= self.position or self.source, "the checkpoint is ahead of the state"
-        self.inbox.validate(self.position)
-        self.outbox.validate(self.position)
+        if self.inbox.slots:
+            self.inbox.validate(self.position)
+        if self.outbox.outputs:
+            self.outbox.validate(self.position)
         if self.sink:
             self.publisher.validate()
         run = self.tentative
@@ -181,7 +183,8 @@ class CopyState:
                 "a task without tentative output always has its state"
             )
             return
-        run.validate(self.position)
+        if run.active or run.outputs:
+            run.validate(self.position)
         assert self.term is not None or not run.active, "a replica computes nothing tentative"
         assert self.state is not NoState.GONE or run.active, "the state was given away to nobody"
         assert self.held_from is None or run.active, "corrections are held by a stable task"

@@ -151,8 +151,9 @@ class TaskMachine(Durable):
         if self.state is NoState.GONE:
             self._rebuild()
             return
-        self._hold_corrections()
         redo = self.tentative is not None and self.tentative.active
+        if redo:
+            self._hold_corrections()
         copies = (
             self.basis is not None
             and not redo  # the copy from before the failure serves until it is over

@@ -61,7 +61,8 @@ def test_a_violation_is_made_small_and_can_be_replayed(monkeypatch: pytest.Monke
     assert result.exit_code == 1
     found = json.loads(result.stdout)["violations"][0]
     assert found["invariant"] == "every-correction"
-    assert found["story"]
+    assert "story of " in found["story"]
+    assert "(the last 0 inputs)" not in found["story"]  # the run was repeated with stories
     again = invoke(*found["command"].split()[2:], "--workers", "1")
     assert again.exit_code == 1
     assert "every-correction" in again.stdout

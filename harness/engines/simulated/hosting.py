@@ -144,8 +144,13 @@ class Hosting:
         self.store_away = self.log_away = 0
         self.loss_percent = 0
         self._costs = options.costs
-        self._jitter_us = options.network.jitter_us
-        self._limited = options.network.bytes_per_s > 0
+        network = options.network
+        far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
+        self._far_us = far
+        self._rack_us = far if near is None else near
+        self._local_us = far if local is None else local
+        self._jitter_us = network.jitter_us
+        self._limited = network.bytes_per_s > 0
         self._racks = [info.rack for info in options.nodes]
         self._blocked: Counter[tuple[int, int]] = Counter()
         """By how many faults a link is cut; links that are not cut are left out."""
@@ -237,7 +242,8 @@ class Hosting:
         self, node: SimulatedNode, cost_us: int, item: told.NodeInput, lane: int = 0
     ) -> None:
         """Occupy a lane, then hand ``item`` back."""
-        lane = min(lane, len(node.free_at) - 1)
+        if lane:
+            lane = min(lane, len(node.free_at) - 1)
         begin = max(self.kernel.now, node.free_at[lane])
         done = begin + cost_us * node.slowness
         node.free_at[lane] = done
@@ -320,14 +326,11 @@ class Hosting:
 
     def _link_us(self, sender: int, receiver: int) -> int:
         """The delay between two nodes, by tier; -1 is the coordinator."""
-        network = self.options.network
         if sender == receiver:
-            near = network.local_delay_us
-        elif sender >= 0 and self._racks[sender] == self._racks[receiver]:
-            near = network.rack_delay_us
-        else:
-            near = None
-        return network.delay_us if near is None else near
+            return self._local_us
+        if sender >= 0 and self._racks[sender] == self._racks[receiver]:
+            return self._rack_us
+        return self._far_us
 
     def _delays(self, link_us: int) -> Sequence[int]:
         """One delay per delivery: none if lost, two if repeated."""
