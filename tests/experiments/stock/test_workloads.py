@@ -16,7 +16,7 @@ from harness.engines.structured.judge import judge
 from harness.engines.structured.passes import PassRecord
 from harness.engines.structured.scoring import NOT_SCORED, Scored
 from harness.errors import UsageError
-from harness.experiment import Claim, Profile
+from harness.experiment import Claim, Outcome, Profile
 from harness.figures.style import new_figure, styled
 from harness.results import Results
 from tests.engines.constructed import (
@@ -182,12 +182,34 @@ def rates(**changes: object) -> pd.DataFrame:
             "workload": workload, "repeat": 0, "offered_per_s": 500.0 * 2**step,
             "processed_per_s": min(500.0 * 2**step, 3_500.0), "sustained": step < 3,
             "latency_p50_s": 1.0 + step, "latency_p99_s": 1.5 + 2 * step, "results": 50,
-            "dropped_rows": 0, "invalid": None, **changes,
+            "dropped_rows": 0, "invalid": None, "ended_by": "saturation", **changes,
         }
         for workload in WORKLOADS
         for step in range(4)
     ]  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def test_rates_climb_until_the_engine_or_the_generator_gives_up() -> None:
+    def until(limit: float, invalid_from: float = 1e9) -> Outcome:
+        return input_rate._climb(
+            [1_000, 4_000, 16_000],
+            lambda rate: {
+                "offered_per_s": rate,
+                "sustained": rate < limit,
+                "invalid": "too late" if rate >= invalid_from else None,
+            },
+        )
+
+    saturated = until(4_000)
+    assert saturated.values == {"sustained_per_s": 1_000, "ended_by": "saturation"}
+    assert len(saturated.series["rates"]) == 2
+    assert until(1e9).values["ended_by"] == "the highest rate that was tried"
+    late = until(1e9, invalid_from=16_000)
+    assert late.values == {"sustained_per_s": 4_000, "ended_by": "at 16000/s too late"}
+    assert late.invalid is None
+    assert len(late.series["rates"]) == 2
+    assert until(1e9, invalid_from=1_000).invalid == "at 1000/s too late"
 
 
 def test_claims_about_rates(tmp_path: Path) -> None:
