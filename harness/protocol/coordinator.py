@@ -13,6 +13,7 @@ later boot. Then, task by task: a replica on a live node is promoted; what has n
 restored on a free slot in the planner's order, one by one (local), with all others from the last
 complete epoch (global), or with its ancestors from the sources (replay). Free slots that remain
 go to missing replicas. A task that stays lost longer than the bound has its batches closed.
+If its promoted replica was never reported, its node may speak first, for one heartbeat at most.
 """
 
 from __future__ import annotations
@@ -524,9 +525,9 @@ class CoordinatorMachine:
             (r.position - 1 for view in self.views for r in view.reports.values()), default=0
         )
         for task, (since, _) in sorted(self.lost_at.items()):
-            if self._now < since + rules.bound_us:
-                continue
             primary = self.tasks[task].primary
+            if self._now < since + rules.bound_us or self._may_live(primary, since):
+                continue
             before = primary.term if primary is not None else self.tasks[task].used + 1
             assert before is not None
             for below in self.wiring.downstream[task]:
@@ -540,6 +541,18 @@ class CoordinatorMachine:
                 self._effects.append(
                     Send(cause=self._cause, to=below, incarnation=None, message=message)
                 )
+
+    def _may_live(self, primary: Copy | None, since: int) -> bool:
+        """Is ``primary`` a replica that its node's next heartbeat may show to be there?
+
+        It was promoted before it was ever reported. If it is there, closing its task would be
+        needless; whether it is, its node says within one heartbeat of ``since``, or it is not
+        waited for.
+        """
+        if primary is None or primary.term == primary.incarnation:
+            return False  # it was placed as a primary: there was nothing before the loss
+        unheard = self.views[primary.node].heard_at <= since
+        return unheard and self._now <= since + self.scheme.heartbeat_us
 
     # -- what must hold --------------------------------------------------------------------
 
