@@ -300,6 +300,10 @@ def closes_late(self: Any) -> None:
 _close_lost = CoordinatorMachine._close_lost
 
 
+def waits_for_a_replica_for_good(_self: Any, primary: Any, _since: int) -> bool:
+    return primary is not None and primary.term != primary.incarnation
+
+
 def takes_plans_for_copies(self: Any) -> None:
     """What the checker of lateness found when it was written."""
     _promote(self)
@@ -414,6 +418,7 @@ MUTATIONS = (
     Mutation("keep tentative output to oneself", Supplying, "_deliver_tentative", keeps_tentative_output, TENTATIVE, 0),
     Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
     Mutation("close lost tasks too late", CoordinatorMachine, "_close_lost", closes_late, ("ppa", "active"), 6),
+    Mutation("wait for good for a replica that is not there", CoordinatorMachine, "_may_live", waits_for_a_replica_for_good, ("active",), 316),
     Mutation("take a planned replica for a live one", CoordinatorMachine, "_promote_replicas", takes_plans_for_copies, ("ppa", "active"), 6),
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),

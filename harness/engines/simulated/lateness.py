@@ -22,9 +22,9 @@ needless-tentative.)
 task when it has been computed; a sink appends it when it has been computed or, if that comes
 later, when the partition has been claimed and the records before it are confirmed.
 
-*Closes in time.* A task of which no live node has had a copy for longer than detection (silence,
-two heartbeats, a message's delay) and the bound is closed at every sweep of a coordinator that has
-been up for as long.
+*Closes in time.* A task of which no live node has had a copy for longer than detection (silence, a
+heartbeat until it is noticed, one in which a promoted replica may show itself, a message's delay)
+and the bound is closed at every sweep of a coordinator that has been up for as long.
 
 Where the promise says nothing: `Policy.SUSPEND` in the state it is for; batches of which nothing
 has come; sources, which wait for nothing; a node while it is paused, and what was pending when its
