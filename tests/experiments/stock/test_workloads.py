@@ -161,10 +161,12 @@ def test_a_rate_is_sustained_when_its_records_are_committed_in_time() -> None:
     assert row["sustained"]
     assert row["processed_per_s"] == pytest.approx(100)
     assert row["latency_p50_s"] == pytest.approx(1.0)
+    late_deliveries = in_time.deliveries.assign(arrival_s=lambda f: f["arrival_s"] + 7)
     for late in (
         record(batches=batches(RATE.records, LOAD_S + 9)),
         record(batches=batches(RATE.records * 9 // 10, LOAD_S)),
         replace(in_time, drained=False),
+        replace(in_time, deliveries=late_deliveries),
     ):
         assert not input_rate.summarize(late, WORKLOAD, 100)["sustained"]
 
