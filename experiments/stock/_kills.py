@@ -30,6 +30,10 @@ PUNCTUAL_S = 1.0
 GOING_ON = 1.0
 """Output goes on under active replication if the gap is at most this many trigger intervals."""
 
+ENOUGH_LOAD_S = 15.0
+"""Where output had not caught up when the load ended, that says something only if the load went
+on for this long after the kill."""
+
 PUBLISHED_RECOVERY_S = 20.0
 """Structured Streaming, at least once, one of five workers killed: van Dongen and Van den Poel,
 IEEE Access 2021; read off by hand there, on another machine and another job."""
@@ -285,9 +289,13 @@ def _verdict(runs: pd.DataFrame, held: pd.Series[bool]) -> bool | None:
 
 def _comes_back(runs: pd.DataFrame, victim: str) -> Claim:
     mine = runs[runs["scheme"] == "checkpoint"]
+    caught_up = mine["recovery_s"].notna()
+    left_s = mine["load_s"] - mine["killed_at_s"].astype(float)  # NaN where nothing was killed
+    too_short = ~caught_up & (left_s < ENOUGH_LOAD_S)
+    held = _verdict(mine, caught_up & (mine["output_gap_s"] > 0))
     return _statement(
         f"Under checkpoint the output stops when a {victim} is killed and catches up again",
-        _verdict(mine, mine["recovery_s"].notna() & (mine["output_gap_s"] > 0)),
+        None if too_short.any() else held,
         recovery_s=_named(mine, "recovery_s"),
         output_gap_s=_named(mine, "output_gap_s"),
         twin_kept_up=_named(mine, "twin_kept_up"),

@@ -129,6 +129,13 @@ def test_output_that_never_came_back_fails_its_claim(tmp_path: Path) -> None:
     assert any("catches up again" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
 
 
+def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(good: pd.DataFrame) -> None:
+    """As in the smoke profile."""
+    cut = good.assign(load_s=good["killed_at_s"] + 5, recovery_s=None)
+    comes_back = next(c for c in check(cut, victim="worker") if "catches up again" in c.text)
+    assert comes_back.held is None
+
+
 def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
     only = {("checkpoint", 1.0): GOOD["checkpoint", 1.0]}
     claims = check(table_of(only, tmp_path), victim="worker")
