@@ -21,7 +21,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
 from harness.load.lag import LagHistogram
-from harness.load.plan import Stream
+from harness.load.plan import Stream, whole_ms
 from workloads.base import RecordSource
 
 SLICE_S = 0.004
@@ -114,13 +114,6 @@ class _Sender:
             "lag": self.lag.summary(),
             "delivery": self.delivery.summary(),
         }
-
-
-def whole_ms(unix_s: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The millisecond that each instant lies in. An instant that is a whole millisecond counts as
-    itself, although seconds since 1970 in a double are a fraction of a microsecond off: two
-    passes with the same offsets from their starts must fall into the same windows."""
-    return np.floor(unix_s * 1000 + 1e-3).astype(np.int64)
 
 
 def generate(orders: TextIO, out: TextIO) -> None:

@@ -14,6 +14,16 @@ from harness.load.profile import Floats, RateProfile
 from workloads.base import Reference
 
 
+def whole_ms(unix_s: Floats) -> NDArray[np.int64]:
+    """The timestamp that a record carries: the millisecond that its intended instant lies in.
+
+    An instant that is a whole millisecond counts as itself, although seconds since 1970 in a
+    double are a fraction of a microsecond off: two passes with the same offsets from their starts
+    must fall into the same windows.
+    """
+    return np.floor(unix_s * 1000 + 1e-3).astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
     """The records of one topic. Record i goes to partition i mod ``partitions``."""

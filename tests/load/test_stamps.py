@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.load.child import whole_ms
+from harness.load.plan import whole_ms
 from harness.load.profile import RateProfile
 
 STARTS = st.integers(1_600_000_000, 2_000_000_000)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from harness.engines.structured.passes import PassRecord, relative_windows
-from harness.load.plan import Stream
+from harness.load.plan import Stream, whole_ms
 from harness.measure.success import first_arrivals_s, success_rate
 from workloads.base import Contributions, Workload
 
@@ -54,7 +54,5 @@ def _of_partition(
     count = stream.counts()[partition]
     payloads = stream.records.build().payloads(partition, 0, count)
     sent_s = stream.intended_s(partition, np.arange(count))
-    # As the load generator computes the timestamp that it sends.
-    event_ms = ((sent_s + start_unix_s) * 1000).astype(np.int64)
-    found = of(source, payloads, event_ms)
+    found = of(source, payloads, whole_ms(sent_s + start_unix_s))
     return found.assign(sent_s=sent_s[found["record"].to_numpy()])
