@@ -6,11 +6,10 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from harness.errors import UsageError
 from harness.experiment import Experiment, Profile
-from harness.text import format_duration
+from harness.text import format_duration, nearest
 
 GROUPS = {
     "ppa": "PPA: partially active replication (ICDE 2016, TKDE 2019)",
@@ -52,10 +51,10 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
         matches = [e for e in known.values() if wanted in (e.id, e.group)]
         if not matches:
             names = [*dict.fromkeys(e.group for e in known.values()), *known]
-            near = get_close_matches(wanted.rstrip("/"), names, n=1)
+            near = nearest(wanted.rstrip("/"), names)
             raise UsageError(
                 f"there is no experiment {wanted!r}",
-                remedy=(f"did you mean {near[0]!r}? " if near else "")
+                remedy=(f"did you mean {near!r}? " if near else "")
                 + "./faultline list shows all of them",
             )
         chosen.update({experiment.id: experiment for experiment in matches})

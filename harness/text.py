@@ -80,5 +80,10 @@ def _three_digits(number: float) -> str:
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """A remedy for a misspelt name: the nearest known one, or the list of all."""
     names = list(known)
-    near = get_close_matches(given, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"use one of: {', '.join(names)}"
+    near = nearest(given, names)
+    return f"did you mean {near!r}?" if near else f"use one of: {', '.join(names)}"
+
+
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one was meant for, if one is near."""
+    return next(iter(get_close_matches(given, list(known), n=1)), None)

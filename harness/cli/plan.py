@@ -108,15 +108,15 @@ def command(
 
 def check_objective(objective: str) -> None:
     """Raises `UsageError` unless ``objective`` is one."""
-    from difflib import get_close_matches
+    from harness.text import nearest
 
     names = {"output fidelity": "of", "internal completeness": "ic", "of": "of", "ic": "ic"}
-    if objective in ("of", "ic"):
+    if objective in names.values():
         return
-    near = get_close_matches(objective.lower(), names, n=1)
+    near = nearest(objective.lower(), names)
     raise UsageError(
         f"--objective: there is no objective {objective!r}",
-        remedy=(f"did you mean {names[near[0]]!r}? " if near else "")
+        remedy=(f"did you mean {names[near]!r}? " if near else "")
         + "The choices are 'of' (output fidelity) and 'ic' (internal completeness)",
     )
 
