@@ -57,7 +57,7 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
         .groupBy(window, "member")
         .agg(*(F.max(version == number).alias(name) for number, name in enumerate(_SETS)))
     )
-    windows = (
+    return over_windows(
         members.where("accurate")
         .groupBy(window)
         .agg(
@@ -68,6 +68,10 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
         .orderBy(window)
         .toPandas()
     )
+
+
+def over_windows(windows: pd.DataFrame) -> Accuracy:
+    """The shares over all of `Accuracy.windows`."""
     total = int(windows["members"].sum())
     return Accuracy(
         first=float(windows["first"].sum() / total) if total else None,

@@ -201,6 +201,12 @@ class Workload:
         """The columns of a result, identity first."""
         return [*self.identity, *self.values]
 
+    @property
+    def identity_in_run(self) -> list[str]:
+        """The identity where windows count from the start of the load: ``window_start_s``, in
+        seconds, in place of the window's timestamp."""
+        return ["window_start_s", *(c for c in self.identity if c != self.window_start)]
+
     def source(self, name: str) -> Source:
         for source in self.sources:
             if source.name == name:

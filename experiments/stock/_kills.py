@@ -117,6 +117,11 @@ SCALES: Mapping[Profile, Scale] = {
 }
 
 
+def cluster_spec(profile: Profile) -> ClusterSpec:
+    """The cluster of every stock experiment: one shape, so that it stays warm between them."""
+    return ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
+
+
 def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
 
@@ -135,8 +140,7 @@ def run_kill(
     scale = SCALES[context.profile]
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
-    spec = ClusterSpec(racks=2, workers_per_rack=scale.workers_per_rack)
-    cluster = context.cluster(spec)
+    cluster = context.cluster(cluster_spec(context.profile))
     targets = sorted({n.rack if rack else n.name for n in cluster.nodes()})
     longer_s = scale.stretched_s(interval)
     run = StockRun(
@@ -156,7 +160,7 @@ def run_kill(
 def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
     """Refuse files of the user's that cannot be used, before any server is started."""
     if "failures" in options:
-        spec = ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
+        spec = cluster_spec(profile)
         read_schedule(Path(options["failures"])).check(
             nodes=spec.node_names, racks=spec.rack_names, actions=set(Action)
         )
@@ -202,15 +206,15 @@ RUN_COLUMNS = (
 )  # fmt: skip
 
 
-def tabulate(results: Results) -> pd.DataFrame:
+def tabulate(results: Results, columns: Sequence[str] = ()) -> pd.DataFrame:
     """A row per run, pass and half second: throughput and latency over time, with the run's own
-    numbers (`RUN_COLUMNS`) and ``restarted_at_s`` on each of its rows."""
+    numbers (``columns`` and `RUN_COLUMNS`) and ``restarted_at_s`` on each of its rows."""
     timeline = results.series("timeline")
     failures = results.series("failures")
     restarted = failures[failures["action"] == "restart"].groupby("run")["at_s"].min()
     whole = [name for name in results.frame.columns if name.startswith("latency_")]
     frame = results.frame.rename(columns={name: f"run_{name}" for name in whole})
-    runs = frame[["run", *RUN_COLUMNS]].assign(restarted_at_s=frame["run"].map(restarted))
+    runs = frame[["run", *columns, *RUN_COLUMNS]].assign(restarted_at_s=frame["run"].map(restarted))
     table = timeline.merge(runs, on="run", validate="many_to_one")
     return table.sort_values(
         ["scheme", "interval_s", "repeat", "run", "pass", "at_s"],

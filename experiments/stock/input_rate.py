@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
+from experiments.stock._kills import cluster_spec
 from experiments.stock._workloads import WORKLOADS, workload_of
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.base import Cluster
 from harness.experiment import (
     Claim,
     ClaimKind,
@@ -54,7 +54,6 @@ RATES_PER_S: Mapping[Profile, Sequence[float]] = {
 LOAD_S = {Profile.SMOKE: 8.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}
 WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 """Load that is measured by nobody, and for applications that have run nothing before."""
-WORKERS_PER_RACK = {Profile.SMOKE: 1, Profile.QUICK: 2, Profile.PAPER: 2}
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -64,9 +63,7 @@ def run(point: Point, context: Context) -> Outcome:
     from harness.load.profile import RateProfile
 
     workload = workload_of(str(point["workload"]), context)
-    cluster = context.cluster(
-        ClusterSpec(racks=2, workers_per_rack=WORKERS_PER_RACK[context.profile])
-    )
+    cluster = context.cluster(cluster_spec(context.profile))
     directory = cluster.run_directory / f"rates-{context.directory.name}"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     fleet = warm_fleet(cluster, "checkpoint", context)
@@ -133,13 +130,14 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
     in_time = batches.loc[batches["at_s"] <= record.until_s + GRACE_S, "rows"].sum()
     share = min(1.0, float(in_time) / record.load.records)
     latency_s = latencies_s(record, workload)
-    late = len(latency_s) > 0 and float(latency_s.median()) > GRACE_S
+    p50_s, p99_s = (float(latency_s.quantile(q)) if len(latency_s) else None for q in (0.5, 0.99))
+    late = p50_s is not None and p50_s > GRACE_S
     return {
         "offered_per_s": rate_per_s,
         "processed_per_s": share * record.load.records / record.until_s,
         "sustained": bool(record.drained and share >= KEEPS_UP and not late),
-        "latency_p50_s": float(latency_s.quantile(0.5)) if len(latency_s) else None,
-        "latency_p99_s": float(latency_s.quantile(0.99)) if len(latency_s) else None,
+        "latency_p50_s": p50_s,
+        "latency_p99_s": p99_s,
         "results": len(latency_s),
         "dropped_rows": int(record.batches["dropped_rows"].sum()),
         "invalid": record.load.invalid,
@@ -149,23 +147,11 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
 def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
     """Arrival minus due time of each result's first version, for windows that a record of the
     load closed after the settling time."""
+    from harness.engines.structured.judge import settled_latency_s, with_latency
     from harness.measure.versions import versions
 
-    identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
-    first = versions(record.deliveries, identity, workload.values).first
-    passed = first["window_start_s"] + workload.window_s + workload.watermark_delay_s
-    due = np.max(
-        [_next_record_s(stream.rate.records, record.until_s, passed) for stream in
-         record.plan.streams], axis=0,
-    )  # fmt: skip
-    latency: pd.Series[float] = (first["arrival_s"] - due)[np.isfinite(due) & (due >= SETTLE_S)]
-    return latency
-
-
-def _next_record_s(records: int, load_s: float, at_s: pd.Series[float]) -> np.ndarray:
-    """When the first record at or after each instant is due, of a stream at constant rate."""
-    number = np.ceil(at_s.to_numpy(dtype=float) * records / load_s - 1e-9)
-    return np.where(number < records, number * load_s / records, np.inf)
+    first = versions(record.deliveries, workload.identity_in_run, workload.values).first
+    return settled_latency_s(with_latency(first, record, workload), SETTLE_S)
 
 
 def table(results: Results) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.stock._kills import LOCALITY_NOTE, RUN_COLUMNS, run_kill
+from experiments.stock._kills import LOCALITY_NOTE, run_kill, tabulate
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.experiment import (
     Claim,
@@ -59,14 +59,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 def table(results: Results) -> pd.DataFrame:
     """A row per run, pass and half second, with the run's own numbers on each of them."""
-    timeline = results.series("timeline")
-    failures = results.series("failures")
-    restarted = failures[failures["action"] == "restart"].groupby("run")["at_s"].min()
-    whole = [name for name in results.frame.columns if name.startswith("latency_")]
-    frame = results.frame.rename(columns={name: f"run_{name}" for name in whole})
-    runs = frame[["run", "workload", *RUN_COLUMNS]]
-    runs = runs.assign(restarted_at_s=runs["run"].map(restarted))
-    return timeline.merge(runs, on="run", validate="many_to_one").sort_values(
+    return tabulate(results, ["workload"]).sort_values(
         ["workload", "scheme", "repeat", "run", "pass", "at_s"], ignore_index=True
     )
 

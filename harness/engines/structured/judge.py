@@ -6,6 +6,7 @@ Pure: frames in, an `Outcome` out. The ground truth is the batch query over the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def judge(
 ) -> Outcome:
     """``truth`` has ``window_start_s`` and the workload's other columns; the first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is what Spark scored."""
-    identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
+    identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
     problem = _invalid(twin, failed, truth)
@@ -81,32 +82,39 @@ class _Seen:
         self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
     ) -> None:
         self.record = record
-        self._workload = workload
         self.versions: Versions = versions(record.deliveries, identity, workload.values)
-        self.first = self.versions.first.assign(
-            latency_s=lambda f: f["arrival_s"] - self.due_s(f["window_start_s"])
-        )
-        self.windows = summarize_windows(self.first, truth, self.due_s)
+        self.first = with_latency(self.versions.first, record, workload)
+        self.windows = summarize_windows(self.first, truth, partial(_due_s, record, workload))
 
-    def due_s(self, window_start_s: pd.Series[float]) -> pd.Series[float]:
-        due: pd.Series[float] = due_times(
-            window_start_s,
-            window_s=self._workload.window_s,
-            watermark_delay_s=self._workload.watermark_delay_s,
-            next_record_s=self._next_record_s,
-        )
-        return due
 
-    def _next_record_s(self, at_s: float) -> float:
-        """Event time stands still until the slowest source has moved on."""
-        return max(_next_of(stream.rate, at_s) for stream in self.record.plan.streams)
+def with_latency(first: pd.DataFrame, record: PassRecord, workload: Workload) -> pd.DataFrame:
+    """The first versions of a pass's results with ``latency_s``: arrival minus due time."""
+    return first.assign(
+        latency_s=lambda f: f["arrival_s"] - _due_s(record, workload, f["window_start_s"])
+    )
 
-    def measured(self, settle_s: float) -> pd.Series[float]:
-        """Latencies of the results that a record of the load closed after the settling time."""
-        due = self.first["arrival_s"] - self.first["latency_s"]
-        inside = np.isfinite(self.first["latency_s"]) & (due >= settle_s)
-        latency: pd.Series[float] = self.first.loc[inside, "latency_s"]
-        return latency
+
+def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
+    """Of what `with_latency` gave, the latencies of the results that a record of the load closed
+    after the settling time."""
+    due = first["arrival_s"] - first["latency_s"]
+    latency: pd.Series[float] = first.loc[
+        np.isfinite(first["latency_s"]) & (due >= settle_s), "latency_s"
+    ]
+    return latency
+
+
+def _due_s(
+    record: PassRecord, workload: Workload, window_start_s: pd.Series[float]
+) -> pd.Series[float]:
+    due: pd.Series[float] = due_times(
+        window_start_s,
+        window_s=workload.window_s,
+        watermark_delay_s=workload.watermark_delay_s,
+        # Event time stands still until the slowest source has moved on.
+        next_record_s=lambda at_s: max(_next_of(s.rate, at_s) for s in record.plan.streams),
+    )
+    return due
 
 
 def _next_of(rate: Any, at_s: float) -> float:
@@ -189,8 +197,8 @@ def _timing(calm: _Seen, broken: _Seen, trigger_s: float, settle_s: float) -> di
     until_s = broken.record.until_s
     killed_at_s = _first_kill_s(broken.record.injected, broken.record.start_unix_s)
     values: dict[str, Any] = {
-        **_quantiles("latency", broken.measured(settle_s)),
-        **_quantiles("twin_latency", calm.measured(settle_s)),
+        **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
+        **_quantiles("twin_latency", settled_latency_s(calm.first, settle_s)),
         "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,
         "recovery_s": None,
         "output_gap_s": None,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from harness.measure.versions import versions
-from workloads.accuracy import ARRIVAL, score
+from workloads.accuracy import ARRIVAL, over_windows, score
 from workloads.base import Workload
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def score_passes(
             reason=f"workload {workload.name!r} does not say what the members of a result are: "
             "give it members, a function that returns an array column"
         )
-    identity = ["window_start_s", *(c for c in workload.identity if c != workload.window_start)]
-    accurate = versions(twin.deliveries, identity, workload.values).first
+    accurate = versions(twin.deliveries, workload.identity_in_run, workload.values).first
     if not len(accurate):
         return Scored(reason="the twin delivered no result")
     paths = [directory / f"{name}.parquet" for name in ("accurate", "delivered", "accuracy")]
@@ -102,12 +101,6 @@ def score_files(
 
 def read_scores(windows: Path) -> Scored:
     """The shares over all windows of a file that `score_files` wrote."""
-    found = pd.read_parquet(windows)[[*_WINDOW_COLUMNS]]
-    members = int(found["members"].sum())
-    if not members:
-        return Scored(reason="no result of the twin has a member", windows=found)
-    return Scored(
-        first=float(found["first"].sum() / members),
-        last=float(found["last"].sum() / members),
-        windows=found,
-    )
+    found = over_windows(pd.read_parquet(windows)[[*_WINDOW_COLUMNS]])
+    reason = "no result of the twin has a member" if found.first is None else None
+    return Scored(first=found.first, last=found.last, reason=reason, windows=found.windows)
