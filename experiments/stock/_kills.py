@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Action, ClusterSpec
-from harness.engines.structured.run import StockRun, measure
+from harness.engines.run import StockRun, measure
 from harness.experiment import Claim, ClaimKind, Context, Outcome, Point, Profile
 from harness.failures.files import read_schedule
 from harness.failures.generators import random_target

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.engines.structured.passes import PassRecord
+    from harness.engines.passes import PassRecord
     from harness.load.profile import RateProfile
     from harness.results import Results
     from workloads.base import Workload
@@ -109,7 +109,7 @@ def _pass(
     directory: Any,
     context: Context,
 ) -> PassRecord:
-    from harness.engines.structured.passes import Pass, PassPlan
+    from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
 
     name = f"rate-{rate.segments[0][1]:g}"
@@ -147,7 +147,7 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
 def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
     """Arrival minus due time of each result's first version, for windows that a record of the
     load closed after the settling time."""
-    from harness.engines.structured.judge import settled_latency_s, with_latency
+    from harness.engines.outcome import settled_latency_s, with_latency
     from harness.measure.versions import versions
 
     first = versions(record.deliveries, workload.identity_in_run, workload.values).first

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Action, Victim
-from harness.engines.structured.passes import PassRecord, load_plan
+from harness.engines.passes import PassRecord, load_plan
 from harness.failures.generators import one_target
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engines.structured.passes import align, load_plan, relative_windows
-from harness.engines.structured.wire import decode
+from harness.engines.deliveries import decode, relative_windows
+from harness.engines.passes import align, load_plan
 from harness.load.profile import RateProfile
 from tests.engines.constructed import WORKLOAD
 

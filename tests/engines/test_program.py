@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from harness.engines.simulated.program import Program, host
+from harness.engines.program import Program, host
 from harness.engines.simulated.run import simulate
 from harness.engines.simulated.schedule import SCHEMES, draw
 from harness.engines.simulated.world import World

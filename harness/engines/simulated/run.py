@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from harness.engines.program import Program
 from harness.engines.simulated.checkers import (
     Bystander,
     InvariantBroken,
@@ -14,7 +15,6 @@ from harness.engines.simulated.checkers import (
 )
 from harness.engines.simulated.lateness import Lateness
 from harness.engines.simulated.options import Options
-from harness.engines.simulated.program import Program
 from harness.engines.simulated.world import World
 from harness.errors import ProtocolViolation
 from harness.protocol.story import KEPT

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from harness.engines.structured import scoring, wire
+from harness.engines.structured import accuracy, frames
 from workloads.base import Reference, Workload
 
 if TYPE_CHECKING:
@@ -170,10 +170,10 @@ class Driver:
         begun = self._workload = self._build(Reference.from_json(workload))
 
         def start() -> StreamingQuery:
-            sources = wire.read_stream(self._spark, self._kafka, topics)
+            sources = frames.read_stream(self._spark, self._kafka, topics)
             result = begun.query(self._spark, sources)
             query: StreamingQuery = (
-                wire.encode(result, begun, copy)
+                frames.encode(result, begun, copy)
                 .writeStream.format("kafka")
                 .options(**self._kafka)
                 .option("topic", out_topic)
@@ -201,17 +201,17 @@ class Driver:
 
         assert self._workload is not None, "nothing was begun"
 
-        sources = wire.read_batch(self._spark, self._kafka, topics)
+        sources = frames.read_batch(self._spark, self._kafka, topics)
         result = self._workload.query(self._spark, sources)
-        table = result.select(*wire.plain_columns(result, self._workload)).toArrow()
+        table = result.select(*frames.plain_columns(result, self._workload)).toArrow()
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "truth", "rows": len(table)})
 
     def score(self, **files: str) -> None:
-        """How accurate one file of results is by another's (`scoring.score_files`)."""
+        """How accurate one file of results is by another's (`accuracy.score_files`)."""
         assert self._workload is not None, "nothing was begun"
         paths = {name: Path(path) for name, path in files.items()}
-        scoring.score_files(self._spark, self._workload, **paths)
+        accuracy.score_files(self._spark, self._workload, **paths)
         self._emit({"event": "scored"})
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ class Fleet:
 
     def score(self, **files: Path) -> None:
         """Let the first application score one file of results against another
-        (`scoring.score_files`), by the workload that was begun last."""
+        (`accuracy.score_files`), by the workload that was begun last."""
         application = self.applications[0]
         mark = application.mark()
         application.order("score", **{name: str(path) for name, path in files.items()})

@@ -11,8 +11,8 @@ import pytest
 
 from experiments.stock import rack_kill, worker_kill
 from experiments.stock._kills import RUN_COLUMNS, check, runs_of, tabulate
-from harness.engines.structured.judge import judge
-from harness.engines.structured.passes import PassRecord
+from harness.engines.outcome import judge
+from harness.engines.passes import PassRecord
 from harness.experiment import Claim, ClaimKind
 from harness.figures.style import new_figure, styled
 from harness.results import Results

@@ -12,9 +12,9 @@ import pytest
 from experiments.stock import input_rate, workload_kill
 from experiments.stock._kills import run_kill
 from experiments.stock._workloads import WORKLOADS
-from harness.engines.structured.judge import judge
-from harness.engines.structured.passes import PassRecord
-from harness.engines.structured.scoring import NOT_SCORED, Scored
+from harness.engines.outcome import judge
+from harness.engines.passes import PassRecord
+from harness.engines.structured.accuracy import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.experiment import Claim, Outcome, Profile
 from harness.figures.style import new_figure, styled

@@ -1,19 +1,15 @@
-"""How a result travels in the out topic: a JSON object, and the copy that made it in a header."""
+"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
+from harness.engines.deliveries import COPY_HEADER
 from workloads.base import SOURCE_COLUMNS, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-COPY_HEADER = "copy"
-"""Carries the number of the application that sent a result, in ASCII digits."""
 
 
 def read_stream(
@@ -73,23 +69,3 @@ def encode(result: DataFrame, workload: Workload, copy: int) -> DataFrame:
         F.to_json(F.struct(*plain_columns(result, workload))).alias("value"),
         F.array(header).alias("headers"),
     )
-
-
-def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
-    """The results in these values, a row each, with the columns of a workload.
-
-    Raises `ValueError` for a value without one of the columns: another query wrote it.
-    """
-    import io
-
-    import pyarrow.json
-
-    if not values:
-        return pd.DataFrame(columns=list(columns))
-    options = pyarrow.json.ReadOptions(block_size=1 << 24)
-    table = pyarrow.json.read_json(io.BytesIO(b"\n".join(values)), read_options=options)
-    missing = sorted(set(columns) - set(table.column_names))
-    if missing or len(table) != len(values):
-        raise ValueError(f"{len(values)} results gave {len(table)} rows without {missing}")
-    frame: pd.DataFrame = table.select(list(columns)).to_pandas()
-    return frame

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import pandas as pd
 
-from harness.engines.structured import wire
+from harness.engines.deliveries import decode
 from harness.measure.collector import Collector
 from workloads.base import Workload
 from workloads.table import ResultTable
@@ -70,7 +70,7 @@ class TableWriter:
         self._written += len(messages)
         if messages:
             values = [message.value for message in messages]
-            frame = wire.decode(values, self._workload.columns)
+            frame = decode(values, self._workload.columns)
             table.write([{str(k): v for k, v in row.items()} for row in frame.to_dict("records")])
 
 

@@ -22,8 +22,8 @@ from workloads.base import Workload
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from harness.engines.passes import PassRecord
     from harness.engines.structured.fleet import Fleet
-    from harness.engines.structured.passes import PassRecord
 
 _WINDOW_COLUMNS = ("window_start_s", "members", "first", "last")
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from harness.cluster.base import Cluster
+from harness.engines.deliveries import relative_windows
+from harness.engines.outcome import judge
+from harness.engines.passes import Pass, PassPlan, PassRecord
+from harness.engines.structured.accuracy import score_passes
 from harness.engines.structured.fleet import Fleet, warm_fleet
-from harness.engines.structured.judge import judge
-from harness.engines.structured.passes import Pass, PassPlan, PassRecord, relative_windows
-from harness.engines.structured.scoring import score_passes
 from harness.experiment import Context, Outcome
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.load.profile import RateProfile

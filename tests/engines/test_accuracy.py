@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 import pytest
 
+from harness.engines.outcome import judge
+from harness.engines.structured.accuracy import Scored, score_files, score_passes
 from harness.engines.structured.fleet import Fleet
-from harness.engines.structured.judge import judge
-from harness.engines.structured.scoring import Scored, score_files, score_passes
 from harness.failures.schedule import NO_FAILURES
 from tests.engines.constructed import WORKLOAD, deliveries, record, truth
 from workloads.accident import accidents

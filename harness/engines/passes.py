@@ -21,10 +21,10 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster
+from harness.engines.deliveries import COPY_HEADER, decode, deliveries, relative_windows
 from harness.engines.metering import Meter
-from harness.engines.structured import wire
 from harness.engines.structured.fleet import Fleet
-from harness.engines.structured.table import TableWriter
+from harness.engines.table_sink import TableWriter
 from harness.engines.topics import topics
 from harness.experiment import Context
 from harness.failures.injector import InjectedFailure, Injector
@@ -152,7 +152,7 @@ class Pass:
                 log=self._directory / "load.log",
                 environment=self._cluster.driver_environment(),
             ) as generator,
-            Collector(client, self._out, OUT_PARTITIONS, copy_header=wire.COPY_HEADER) as collector,
+            Collector(client, self._out, OUT_PARTITIONS, copy_header=COPY_HEADER) as collector,
             self._writing(collector) as writer,
         ):
             self._begin_queries()
@@ -225,7 +225,7 @@ class Pass:
         workload = self.plan.workload
         if message is None:
             return None
-        result = wire.decode([message.value], workload.columns)
+        result = decode([message.value], workload.columns)
         end_s = int(result[workload.window_start].iloc[0]) / 1000 + workload.window_s
         return message.append_ms / 1000 - end_s - workload.watermark_delay_s
 
@@ -255,25 +255,13 @@ class Pass:
             start_unix_s=start,
             plan=self._load,
             load=load,
-            deliveries=self._deliveries(messages, start),
+            deliveries=deliveries(messages, self.plan.workload, start),
             injected=injected,
             batches=_since(self._fleet.events("progress"), start),
             incidents=_since(self._fleet.events("failed", "restarted", "executors"), start),
             usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
             drained=drained,
         )
-
-    def _deliveries(self, messages: Sequence[Message], start: float) -> pd.DataFrame:
-        frame = wire.decode([message.value for message in messages], self.plan.workload.columns)
-        frame["arrival_s"] = [message.append_ms / 1000 - start for message in messages]
-        frame["copy"] = [message.copy for message in messages]
-        return relative_windows(frame, self.plan.workload, start)
-
-
-def relative_windows(frame: pd.DataFrame, workload: Workload, start_unix_s: float) -> pd.DataFrame:
-    """Windows by their distance from the start of the load, so that passes can be compared."""
-    since_start = (frame[workload.window_start].astype("int64") - round(start_unix_s * 1000)) / 1000
-    return frame.drop(columns=workload.window_start).assign(window_start_s=since_start)
 
 
 def _since(events: Sequence[Mapping[str, Any]], start: float) -> pd.DataFrame:

@@ -12,8 +12,8 @@ from typing import cast
 import pandas as pd
 import pytest
 
-from harness.engines.structured.judge import judge
-from harness.engines.structured.table import TableWriter, table_rows
+from harness.engines.outcome import judge
+from harness.engines.table_sink import TableWriter, table_rows
 from harness.failures.schedule import NO_FAILURES
 from harness.measure.collector import Collector, Message
 from tests.engines.constructed import WORKLOAD, deliveries, record, truth

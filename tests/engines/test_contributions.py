@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.engines.structured.judge import judge
-from harness.engines.structured.passes import PassRecord, load_plan
-from harness.engines.structured.tuples import contributions, tuple_success
+from harness.engines.contributions import contributions, tuple_success
+from harness.engines.outcome import judge
+from harness.engines.passes import PassRecord, load_plan
 from harness.failures.schedule import NO_FAILURES
 from harness.load.generator import LoadResult
 from harness.load.profile import RateProfile

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from harness.cluster.base import Action
-from harness.engines.structured.passes import PassRecord
-from harness.engines.structured.scoring import NOT_SCORED, Scored
-from harness.engines.structured.tuples import tuple_success
+from harness.engines.contributions import tuple_success
+from harness.engines.passes import PassRecord
+from harness.engines.structured.accuracy import NOT_SCORED, Scored
 from harness.experiment import Outcome
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.engines.structured import wire
-from harness.engines.structured.judge import judge
-from harness.engines.structured.passes import PassRecord, relative_windows
+from harness.engines.deliveries import decode, relative_windows
+from harness.engines.outcome import judge
+from harness.engines.passes import PassRecord
 from harness.experiment import Outcome
 from harness.failures.schedule import NO_FAILURES
 from tests.engines.constructed import (
@@ -168,7 +168,7 @@ def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:
 
 
 def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
-    nothing = wire.decode([], WORKLOAD.columns).assign(arrival_s=[], copy=[])
+    nothing = decode([], WORKLOAD.columns).assign(arrival_s=[], copy=[])
     empty = relative_windows(nothing, WORKLOAD, START)
     outcome = judged(
         record(empty, failures=injected()), record(empty, name="twin"), truth().head(0)

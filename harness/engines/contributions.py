@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from harness.engines.structured.passes import PassRecord, relative_windows
+from harness.engines.deliveries import relative_windows
+from harness.engines.passes import PassRecord
 from harness.load.plan import Stream, whole_ms
 from harness.measure.success import first_arrivals_s, success_rate
 from workloads.base import Contributions, Workload

@@ -1,0 +1,54 @@
+"""What an engine delivered, as it stands in the out topic and as the judge reads it.
+
+A result travels as a JSON object, with the copy that made it in a header. Every engine writes
+this form, so that one reader serves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from harness.measure.collector import Message
+from workloads.base import Workload
+
+COPY_HEADER = "copy"
+"""Carries the number of the application that sent a result, in ASCII digits."""
+
+
+def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
+    """The results in these values, a row each, with the columns of a workload.
+
+    Raises `ValueError` for a value without one of the columns: another query wrote it.
+    """
+    import io
+
+    import pyarrow.json
+
+    if not values:
+        return pd.DataFrame(columns=list(columns))
+    options = pyarrow.json.ReadOptions(block_size=1 << 24)
+    table = pyarrow.json.read_json(io.BytesIO(b"\n".join(values)), read_options=options)
+    missing = sorted(set(columns) - set(table.column_names))
+    if missing or len(table) != len(values):
+        raise ValueError(f"{len(values)} results gave {len(table)} rows without {missing}")
+    frame: pd.DataFrame = table.select(list(columns)).to_pandas()
+    return frame
+
+
+def deliveries(
+    messages: Sequence[Message], workload: Workload, start_unix_s: float
+) -> pd.DataFrame:
+    """A row per message of the out topic, in their order: ``window_start_s``, the workload's other
+    columns, ``arrival_s`` (the broker's append time since the start of the load), ``copy``."""
+    frame = decode([message.value for message in messages], workload.columns)
+    frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
+    frame["copy"] = [message.copy for message in messages]
+    return relative_windows(frame, workload, start_unix_s)
+
+
+def relative_windows(frame: pd.DataFrame, workload: Workload, start_unix_s: float) -> pd.DataFrame:
+    """Windows by their distance from the start of the load, so that passes can be compared."""
+    since_start = (frame[workload.window_start].astype("int64") - round(start_unix_s * 1000)) / 1000
+    return frame.drop(columns=workload.window_start).assign(window_start_s=since_start)
