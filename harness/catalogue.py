@@ -8,7 +8,8 @@ import pkgutil
 from collections.abc import Sequence
 
 from harness.errors import UsageError
-from harness.experiment import Experiment, Profile
+from harness.experiment import Experiment
+from harness.results.record import Profile
 from harness.text import format_duration, nearest
 
 GROUPS = {

@@ -16,10 +16,12 @@ judged. Running it is the runner's business, and what a run leaves behind is a r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from harness.claims import Claim
+from harness.results.record import Outcome, Point, Profile
 from harness.seeds import derive_seed
 
 if TYPE_CHECKING:
@@ -30,27 +32,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from harness.cluster.base import Cluster, ClusterSpec
-    from harness.results import Results
+    from harness.results.tables import Results
 
 Kept = TypeVar("Kept")
 """What runs on a cluster and is kept warm with it."""
-
-Scalar = str | int | float | bool | None
-"""What a point's parameter, and a value in a record, may be."""
-
-Point = Mapping[str, Scalar]
-"""One cell of an experiment's grid: parameter name to value."""
-
-
-class Profile(StrEnum):
-    """How much of an experiment is run."""
-
-    SMOKE = "smoke"
-    """Seconds: does it run at all. Part of the tests."""
-    QUICK = "quick"
-    """The default: every figure, on two cores, within an hour for all of them."""
-    PAPER = "paper"
-    """The paper's own scale."""
 
 
 class Origin(StrEnum):
@@ -62,40 +47,6 @@ class Origin(StrEnum):
     """In virtual time, or by drawing random failures: nothing real was killed."""
     MEASURED = "measured"
     """On real servers, with real kills."""
-
-
-class ClaimKind(StrEnum):
-    """What it means when a claim does not hold."""
-
-    INVARIANT = "invariant"
-    """It must always hold; if it does not, something is broken here."""
-    PAPER = "paper"
-    """A sentence of a paper. It may honestly fail to hold here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """One sentence, checked against what was measured."""
-
-    text: str
-    """The sentence; a paper's in its own words as far as a check allows."""
-    kind: ClaimKind
-    held: bool | None
-    """None where it was not measured."""
-    measured: Mapping[str, Any]
-    """The numbers the verdict rests on, the tolerance among them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one run of one point gave."""
-
-    values: Mapping[str, Any]
-    """Scalars (and small JSON values) by metric name; raw, never rounded."""
-    series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """Tables too large for a record, by name; each is stored as a Parquet file beside it."""
-    invalid: str | None = None
-    """Why the numbers cannot be trusted (the load generator fell behind, say), else None."""
 
 
 class Context(Protocol):

@@ -19,15 +19,16 @@ from typing import Any, Protocol
 from harness.catalogue import estimate_s
 from harness.cluster.base import Cluster, ClusterSpec, Report
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
-from harness.experiment import Experiment, Kept, Outcome, Point, Profile, experiment_seed
-from harness.machine import (
+from harness.experiment import Experiment, Kept, experiment_seed
+from harness.results.provenance import (
     code_fingerprint,
     describe_commit,
     describe_machine,
     describe_versions,
     machine_name,
 )
-from harness.results import FAILED, OK, Campaign, Record, Store, point_key
+from harness.results.record import FAILED, OK, Outcome, Point, Profile, Record, point_key
+from harness.results.store import Campaign, Store
 from harness.seeds import DEFAULT_SEED
 
 

@@ -14,12 +14,14 @@ from harness.catalogue import (
     of_group,
     to_reproduce,
 )
+from harness.claims import ClaimKind
 from harness.errors import UsageError
-from harness.experiment import ClaimKind, Experiment, Origin, Profile
-from harness.machine import ROOT
+from harness.experiment import Experiment, Origin
 from harness.report import build
 from harness.report.verdicts import judge
-from harness.results import Store
+from harness.results.provenance import ROOT
+from harness.results.record import Profile
+from harness.results.store import Store
 from harness.runner import Runner
 from tests.test_runner import SMOKE, no_cluster
 from tests.toys import Watcher

@@ -23,9 +23,8 @@ LAYERS = [
     ["datasets"],
     ["harness.protocol", "harness.planning"],
     ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
-    ["harness.results"],
-    ["harness.machine"],
     ["harness.experiment"],
+    ["harness.claims", "harness.results"],
     ["harness.errors", "harness.seeds", "harness.text"],
     ["harness"],
 ]

@@ -12,9 +12,10 @@ import pytest
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context, Experiment, Outcome, Point, Profile
-from harness.machine import machine_name
-from harness.results import FAILED, INVALID, OK, Store
+from harness.experiment import Context, Experiment
+from harness.results.provenance import machine_name
+from harness.results.record import FAILED, INVALID, OK, Outcome, Point, Profile
+from harness.results.store import Store
 from harness.runner import ClusterPool, Runner, RunSettings
 from tests.toys import Watcher, square, toy
 
@@ -141,7 +142,7 @@ def test_a_full_disk_says_so_and_loses_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("harness.results.os.fsync", full)
+    monkeypatch.setattr("harness.results.store.os.fsync", full)
     with pytest.raises(EnvironmentFailure, match="No space left") as caught:
         make(Store(tmp_path), toy(), settings=replace(SMOKE, again=True))
     assert caught.value.exit_code == 3

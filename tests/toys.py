@@ -8,17 +8,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
-from harness.results import Campaign, Record, Results
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
+from harness.results.record import Outcome, Point, Profile, Record
+from harness.results.store import Campaign
+from harness.results.tables import Results
 from harness.runner import PlannedRun
 
 

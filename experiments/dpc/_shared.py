@@ -17,7 +17,6 @@ from harness.engines.simulated.checkers import Bystander, synthetic_reference
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
-from harness.experiment import Point, Profile
 from harness.protocol.effects import Kind
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import (
@@ -30,6 +29,7 @@ from harness.protocol.scheme import (
     Tentative,
 )
 from harness.protocol.wiring import Wiring
+from harness.results.record import Point, Profile
 
 PAPER = "Balazinska et al., SIGMOD 2005"
 PROCESS_US = 22

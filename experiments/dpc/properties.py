@@ -15,21 +15,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.dpc import _shared
+from harness.claims import Claim, ClaimKind
 from harness.engines.simulated.run import simulate
 from harness.engines.simulated.schedule import draw as draw_schedule
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, stamp
 from harness.protocol.scheme import Policy
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

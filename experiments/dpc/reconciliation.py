@@ -15,19 +15,12 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.protocol.scheme import Method, Policy
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.experiment import Claim, ClaimKind, Context, Outcome, Point, Profile
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context
 from harness.figures.style import CYCLE
 from harness.intervals.failure_models import Exponential
 from harness.intervals.simulator import simulate
 from harness.intervals.utilization import Array, CheckpointedSystem
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 from harness.text import format_duration
 
 if TYPE_CHECKING:

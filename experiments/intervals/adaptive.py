@@ -14,16 +14,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, stamp
 from harness.intervals.adaptive import (
     Drift,
@@ -35,7 +27,8 @@ from harness.intervals.adaptive import (
     simulate_policies,
 )
 from harness.intervals.utilization import Array, optimal_period_in_mttf
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,21 +24,14 @@ from experiments.intervals import (
     real_systems,
     single_process,
 )
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREY, VERMILION, stamp
 from harness.intervals.failure_models import Exponential
 from harness.intervals.rivals import daly_first_order_interval_s
 from harness.intervals.simulator import simulate
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import Claim, ClaimKind, Experiment, Origin
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Experiment, Origin
 from harness.figures.style import label_line_ends, stamp
-from harness.results import Results
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

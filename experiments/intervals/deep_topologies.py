@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import Claim, ClaimKind, Context, Experiment, Origin, Outcome, Point
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, label_line_ends, stamp
-from harness.results import Results
+from harness.results.record import Outcome, Point
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import Claim, ClaimKind, Context, Experiment, Origin, Outcome, Point
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, label_line_ends, stamp
 from harness.intervals.utilization import CheckpointedSystem, system_failure_rate_per_s
-from harness.results import Results
+from harness.results.record import Outcome, Point
+from harness.results.tables import Results
 from harness.text import format_duration
 
 if TYPE_CHECKING:

@@ -14,21 +14,14 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, GREY, label_line_ends, stamp
 from harness.intervals.failure_models import Weibull
 from harness.intervals.renewal import best_interval_s, renewal_utilization
 from harness.intervals.simulator import simulate
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

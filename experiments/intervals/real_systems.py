@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import Claim, ClaimKind, Context, Experiment, Origin, Outcome, Point
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, VERMILION, stamp
-from harness.results import Results
+from harness.results.record import Outcome, Point
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.intervals import _rivals, _shared, rival_utilization
-from harness.experiment import Claim, ClaimKind, Experiment, Origin, Point
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Experiment, Origin
 from harness.figures.style import stamp
-from harness.results import Results
+from harness.results.record import Point
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

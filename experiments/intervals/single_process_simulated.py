@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.experiment import Claim, Context, Experiment, Origin, Outcome, Point, Profile
+from harness.claims import Claim
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import label_line_ends, stamp
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

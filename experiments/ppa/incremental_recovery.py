@@ -12,16 +12,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.planning.incremental import (
     Incremental,
     RecoveryOrder,
@@ -29,7 +21,8 @@ from harness.planning.incremental import (
     area,
     fidelity_curve,
 )
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,24 +13,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from harness.claims import Claim, ClaimKind
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import SCHEMES, stamp
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

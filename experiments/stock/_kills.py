@@ -12,13 +12,15 @@ from typing import Any
 
 import pandas as pd
 
+from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.run import StockRun, measure
-from harness.experiment import Claim, ClaimKind, Context, Outcome, Point, Profile
+from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import random_target
 from harness.failures.schedule import Schedule
-from harness.results import Results
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
 from harness.seeds import generator
 from workloads.base import Workload, load_workload_file
 from workloads.text import read_lines, text_files

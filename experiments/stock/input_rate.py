@@ -15,19 +15,12 @@ import pandas as pd
 
 from experiments.stock._kills import cluster_spec
 from experiments.stock._workloads import WORKLOADS, workload_of
+from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Cluster
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREY, VERMILION
 from harness.measure.windows import KEPT_UP_S, KEPT_UP_TRIGGERS
+from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +28,7 @@ if TYPE_CHECKING:
 
     from harness.engines.passes import PassRecord
     from harness.load.profile import RateProfile
-    from harness.results import Results
+    from harness.results.tables import Results
     from workloads.base import Workload
 
 TRIGGER_S = 2.0

@@ -16,7 +16,9 @@ import pandas as pd
 
 from experiments.stock._figure import draw_kills
 from experiments.stock._kills import NOTES, check, check_options, point, run_kill, tabulate
-from harness.experiment import Claim, Context, Experiment, Origin, Outcome, Point, Profile
+from harness.claims import Claim
+from harness.experiment import Context, Experiment, Origin
+from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

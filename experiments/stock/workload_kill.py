@@ -16,24 +16,17 @@ import pandas as pd
 
 from experiments.stock._kills import LOCALITY_NOTE, run_kill, tabulate
 from experiments.stock._workloads import WORKLOADS, workload_of
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import GREY, ORANGE, SCHEMES
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
+from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.results import Results
+    from harness.results.tables import Results
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
 TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}

@@ -17,23 +17,16 @@ import pandas as pd
 from datasets.worldcup import facts
 from datasets.worldcup.format import TYPES, Records
 from datasets.worldcup.generator import START_S, Day66
-from harness.experiment import (
-    Claim,
-    ClaimKind,
-    Context,
-    Experiment,
-    Origin,
-    Outcome,
-    Point,
-    Profile,
-)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, BLUE
+from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.results import Results
+    from harness.results.tables import Results
 
 THINNING = 100
 PARTITIONS = 2

@@ -20,7 +20,7 @@ Examples:
 def command(markdown: bool, as_json: bool) -> None:
     """Show every experiment: its figure, where its numbers come from, how long it takes."""
     from harness.catalogue import all_experiments, catalogue_markdown, estimate_s
-    from harness.experiment import Profile
+    from harness.results.record import Profile
     from harness.text import format_duration
 
     if markdown:

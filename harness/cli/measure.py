@@ -10,15 +10,17 @@ from typing import Any
 
 import click
 
+from harness.claims import Claim, ClaimKind
 from harness.cli.options import cluster_maker
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.errors import UsageError
-from harness.experiment import Claim, ClaimKind, Experiment
-from harness.machine import machine_name
+from harness.experiment import Experiment
 from harness.report.build import ReportWriter
 from harness.report.verdicts import Judged, judge
-from harness.results import OK, Campaign, Record, Store
+from harness.results.provenance import machine_name
+from harness.results.record import OK, Record
+from harness.results.store import Campaign, Store
 from harness.runner import PlannedRun, Runner, RunSettings
 from harness.text import format_duration
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.experiment import Profile
+from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:

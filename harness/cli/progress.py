@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from harness.experiment import Experiment, Point, Profile
-from harness.results import OK, Campaign, Record
+from harness.experiment import Experiment
+from harness.results.record import OK, Point, Profile, Record
+from harness.results.store import Campaign
 from harness.runner import PlannedRun
 from harness.text import format_duration
 

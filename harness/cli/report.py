@@ -27,7 +27,7 @@ def command(out: Path, strict: bool, as_json: bool) -> None:
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
     from harness.errors import UsageError
     from harness.report.build import write_report
-    from harness.results import Store
+    from harness.results.store import Store
 
     if not (out / "records").is_dir():
         raise UsageError(

@@ -16,7 +16,6 @@ from harness.cluster.base import Action
 from harness.engines.contributions import tuple_success
 from harness.engines.passes import PassRecord
 from harness.engines.structured.accuracy import NOT_SCORED, Scored
-from harness.experiment import Outcome
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
 from harness.measure.versions import Versions, compare, versions
@@ -29,6 +28,7 @@ from harness.measure.windows import (
     summarize_windows,
     timeline,
 )
+from harness.results.record import Outcome
 from workloads.base import Workload
 
 BIN_S = 0.5

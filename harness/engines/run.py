@@ -18,9 +18,10 @@ from harness.engines.outcome import judge
 from harness.engines.passes import Pass, PassPlan, PassRecord
 from harness.engines.structured.accuracy import score_passes
 from harness.engines.structured.fleet import Fleet, warm_fleet
-from harness.experiment import Context, Outcome
+from harness.experiment import Context
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.load.profile import RateProfile
+from harness.results.record import Outcome
 from workloads.base import Workload
 
 

@@ -17,12 +17,14 @@ import jinja2
 
 from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
-from harness.experiment import Claim, Experiment, Origin, Profile
+from harness.claims import Claim
+from harness.experiment import Experiment, Origin
 from harness.figures.style import new_figure, stamp, styled
-from harness.machine import describe_machine, describe_versions, machine_name
 from harness.measure.metrics import METRICS
 from harness.report.verdicts import Judged, judge
-from harness.results import Campaign, Store
+from harness.results.provenance import describe_machine, describe_versions, machine_name
+from harness.results.record import Profile
+from harness.results.store import Campaign, Store
 from harness.text import format_duration
 
 _LARGEST_INLINE_SVG = 250_000

@@ -9,8 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from harness.experiment import Claim, ClaimKind, Experiment, Profile
-from harness.results import Campaign
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Experiment
+from harness.results.record import Profile
+from harness.results.store import Campaign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

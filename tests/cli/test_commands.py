@@ -19,9 +19,10 @@ from harness.cli.main import COMMANDS, cli
 from harness.cli.measure import check_out
 from harness.cli.progress import point_words
 from harness.errors import UsageError
-from harness.experiment import Context, Experiment, Outcome, Point, Profile
-from harness.machine import ROOT
+from harness.experiment import Context, Experiment
 from harness.report import build
+from harness.results.provenance import ROOT
+from harness.results.record import Outcome, Point, Profile
 from tests.toys import square, toy
 
 Invoke = Callable[..., Result]

@@ -12,8 +12,8 @@ import pytest
 from harness.engines.deliveries import decode, relative_windows
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
-from harness.experiment import Outcome
 from harness.failures.schedule import NO_FAILURES
+from harness.results.record import Outcome
 from tests.engines.constructed import (
     KILL_AT_S,
     LOAD_S,

@@ -9,8 +9,9 @@ from typing import cast
 
 import pandas as pd
 
-from harness.experiment import Context, Experiment, Profile, experiment_seed
-from harness.results import Results
+from harness.experiment import Context, Experiment, experiment_seed
+from harness.results.record import Profile
+from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
 
 

@@ -11,11 +11,13 @@ import pandas as pd
 import pytest
 
 from harness.cli.measure import exit_code
-from harness.experiment import Context, Experiment, Outcome, Point, Profile
-from harness.machine import machine_name
+from harness.experiment import Context, Experiment
 from harness.report import build
 from harness.report.verdicts import Judged, judge
-from harness.results import Results, Store
+from harness.results.provenance import machine_name
+from harness.results.record import Outcome, Point, Profile
+from harness.results.store import Store
+from harness.results.tables import Results
 from harness.runner import RunSettings
 from tests.test_runner import SMOKE, make
 from tests.toys import square, toy

@@ -17,7 +17,8 @@ from harness.cluster.base import Cluster
 from harness.engines.structured.application import Application, ApplicationSpec, DriverUsage
 from harness.engines.structured.settings import application_conf
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context, Profile
+from harness.experiment import Context
+from harness.results.record import Profile
 from harness.text import did_you_mean
 from workloads.base import Workload
 

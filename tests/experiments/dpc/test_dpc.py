@@ -20,10 +20,12 @@ from experiments.dpc import (
     serialization,
 )
 from experiments.ppa import scale
-from harness.experiment import ClaimKind, Experiment, Profile
+from harness.claims import ClaimKind
+from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.protocol.scheme import Policy
-from harness.results import Results
+from harness.results.record import Profile
+from harness.results.tables import Results
 from harness.seeds import derive_seed
 
 EXPERIMENTS = [

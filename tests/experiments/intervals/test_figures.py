@@ -27,8 +27,10 @@ from experiments.intervals import (
     single_process,
     single_process_simulated,
 )
-from harness.experiment import Claim, ClaimKind, Context, Experiment, Profile
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment
 from harness.figures.style import new_figure, styled
+from harness.results.record import Profile
 from tests.experiments.smoke import SmokeContext, smoke_table
 
 FIGURES: dict[str, Experiment] = {

@@ -17,7 +17,8 @@ from experiments.ppa import (
     query_fidelity,
     random_topologies,
 )
-from harness.experiment import Claim, ClaimKind, Context, Experiment
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment
 from harness.figures.style import new_figure, styled
 from tests.experiments.smoke import SmokeContext, smoke_table
 

@@ -11,11 +11,11 @@ import pytest
 
 from experiments.stock import rack_kill, worker_kill
 from experiments.stock._kills import RUN_COLUMNS, check, runs_of, tabulate
+from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
-from harness.experiment import Claim, ClaimKind
 from harness.figures.style import new_figure, styled
-from harness.results import Results
+from harness.results.tables import Results
 from tests.engines.constructed import SCHEDULE, WORKLOAD, deliveries, injected, record, truth
 
 STOPPED = {start: 8.0 - (start - 7) for start in range(7, 14)}

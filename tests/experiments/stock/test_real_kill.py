@@ -13,10 +13,12 @@ import pandas as pd
 import pytest
 
 from experiments.stock import worker_kill
+from harness.claims import ClaimKind
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local import LocalCluster
-from harness.experiment import ClaimKind, Kept, Outcome, Profile
-from harness.results import Results
+from harness.experiment import Kept
+from harness.results.record import Outcome, Profile
+from harness.results.tables import Results
 from harness.seeds import derive_seed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -9,7 +9,7 @@ import pytest
 from experiments.stock import worldcup_fit as fit
 from harness.experiment import Context
 from harness.figures.style import new_figure, styled
-from harness.results import Results
+from harness.results.tables import Results
 from harness.seeds import derive_seed
 
 

@@ -1,4 +1,4 @@
-"""Append-only records of what was measured, and how an experiment reads them back.
+"""Where records are kept: append-only, one directory a run.
 
 A run leaves one directory, ``<root>/records/<experiment>/<machine>/<run>/``, with
 ``record.json`` and one Parquet file per series. It is written beside its place and renamed into
@@ -15,8 +15,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from hashlib import sha256
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,76 +23,17 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Outcome, Point, Profile
-
-SCHEMA_VERSION = 1
-
-OK, INVALID, FAILED = "ok", "invalid", "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One run of one point: what was asked, on what, and what came out."""
-
-    schema: int = SCHEMA_VERSION
-    run: str
-    """Unique; begins with the UTC time of its start, so names sort by age."""
-    experiment: str
-    profile: str
-    point: Mapping[str, Any]
-    repeat: int
-    repeats: int
-    """How many repetitions its campaign asked for."""
-    root_seed: int
-    options: Mapping[str, Any]
-    """The user's options that reached this experiment, each with a hash of its content."""
-    code: str
-    """`harness.machine.code_fingerprint` of the experiment's group."""
-    commit: str
-    machine: Mapping[str, Any]
-    versions: Mapping[str, str]
-    started_unix_s: float
-    seconds: float
-    status: str
-    """"ok", "invalid" (measured, not to be trusted) or "failed" (not measured)."""
-    reason: str | None = None
-    """Why it is invalid or failed."""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    series: Sequence[str] = ()
-
-    @property
-    def campaign(self) -> str:
-        """Runs of one campaign may stand in one table: same code, seed, options, machine."""
-        same = [self.code, self.root_seed, self.options, self.machine, self.profile]
-        return sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def point_key(point: Point, repeat: int) -> str:
-    """Identifies a point and repetition within a campaign."""
-    return json.dumps([dict(sorted(point.items())), repeat], sort_keys=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """The valid runs of one campaign of one experiment."""
-
-    frame: pd.DataFrame
-    """A row per run: the point's parameters, ``repeat``, ``run`` (its id) and every value."""
-    directories: Mapping[str, Path]
-    """Run id to the directory with its series."""
-
-    def series(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        """The series ``name`` of every run that has it, one below the other, with the columns
-        ``columns`` of `frame` (and ``run``) repeated on each row."""
-        parts = []
-        for _, row in self.frame.iterrows():
-            path = self.directories[row["run"]] / f"{name}.parquet"
-            if path.exists():
-                part = pd.read_parquet(path)
-                parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
-        if not parts:
-            return pd.DataFrame(columns=["run", *columns])
-        return pd.concat(parts, ignore_index=True)
+from harness.results.record import (
+    INVALID,
+    OK,
+    SCHEMA_VERSION,
+    Outcome,
+    Point,
+    Profile,
+    Record,
+    point_key,
+)
+from harness.results.tables import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 """The checkout this program runs from."""
 
 _PACKAGES = ("pyspark", "kafka-python", "confluent-kafka", "redis", "pyarrow", "pandas", "numpy")

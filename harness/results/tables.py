@@ -1,0 +1,32 @@
+"""Records as tables, which is how an experiment reads them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The valid runs of one campaign of one experiment."""
+
+    frame: pd.DataFrame
+    """A row per run: the point's parameters, ``repeat``, ``run`` (its id) and every value."""
+    directories: Mapping[str, Path]
+    """Run id to the directory with its series."""
+
+    def series(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+        """The series ``name`` of every run that has it, one below the other, with the columns
+        ``columns`` of `frame` (and ``run``) repeated on each row."""
+        parts = []
+        for _, row in self.frame.iterrows():
+            path = self.directories[row["run"]] / f"{name}.parquet"
+            if path.exists():
+                part = pd.read_parquet(path)
+                parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
+        if not parts:
+            return pd.DataFrame(columns=["run", *columns])
+        return pd.concat(parts, ignore_index=True)
