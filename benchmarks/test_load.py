@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cluster.base import ClusterSpec, KafkaEndpoint
-from harness.cluster.local import LocalCluster
+from harness.cluster.base import ClusterSpec
+from harness.cluster.endpoints import KafkaEndpoint
+from harness.cluster.local.cluster import LocalCluster
 from harness.load.generator import LoadGenerator, LoadResult
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile

@@ -14,7 +14,7 @@ from harness.text import format_duration
 
 if TYPE_CHECKING:
     from harness.cluster.base import Report
-    from harness.cluster.registry import ClusterRecord
+    from harness.cluster.ownership import ClusterRecord
 
 
 @click.group(
@@ -54,7 +54,7 @@ Examples:
 def up(*, keep: bool, as_json: bool, **shape: int) -> None:
     """Start a cluster and leave it running until `./faultline cluster down`."""
     from harness.cluster.base import ClusterSpec
-    from harness.cluster.local import LocalCluster
+    from harness.cluster.local.cluster import LocalCluster
 
     cluster = LocalCluster(ClusterSpec(**shape), keep=keep)
     begun_s = time.monotonic()
@@ -90,7 +90,7 @@ def down(run: str | None, *, as_json: bool) -> None:
 
     Clusters of experiments that are running now are left alone.
     """
-    from harness.cluster.registry import Registry
+    from harness.cluster.ownership import Registry
 
     registry = Registry()
     chosen = _chosen(run)
@@ -127,7 +127,7 @@ def status(*, as_json: bool) -> None:
 
 
 def _records() -> list[ClusterRecord]:
-    from harness.cluster.registry import Registry
+    from harness.cluster.ownership import Registry
 
     return Registry().records()
 

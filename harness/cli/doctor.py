@@ -31,7 +31,7 @@ def command(fetch: bool, as_json: bool) -> None:
 
     Exit code 3 when something is missing that Faultline cannot fetch by itself.
     """
-    from harness.cluster.registry import state_directory
+    from harness.cluster.ownership import state_directory
     from harness.environment.doctor import Options, examine, ready
 
     findings = examine(Options(runs=state_directory(), fetch=fetch))

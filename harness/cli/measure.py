@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from harness.claims import Claim, ClaimKind
-from harness.cli.options import cluster_maker
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
+from harness.cluster.backends import find_backend
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.report.build import ReportWriter
@@ -42,7 +42,7 @@ def measure(
     store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
     display = ProgressDisplay(lambda experiment, campaign: _announce(writer, display, experiment))
-    runner = Runner(store, cluster_maker(backend), display)
+    runner = Runner(store, find_backend(backend).make, display)
     runs = runner.plan(experiments, settings)
     if dry_run:
         _show_plan(runs, settings, as_json=as_json)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.cluster.backends import BACKENDS, DEFAULT
 from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from harness.cluster.base import Cluster, ClusterSpec
     from harness.runner import RunSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,8 +44,8 @@ def run_options(command: Command) -> Command:
             click.option(
                 "--cluster",
                 "backend",
-                type=click.Choice(["local"]),
-                default="local",
+                type=click.Choice(list(BACKENDS)),
+                default=DEFAULT,
                 show_default=True,
                 help="Where Kafka, Redis and Spark run.",
             ),
@@ -100,15 +100,3 @@ def settings_from(
         again=again,
         options={name: value for name, value in experiment_options.items() if value},
     )
-
-
-def cluster_maker(backend: str) -> Callable[[ClusterSpec], Cluster]:
-    """Makes (not starts) clusters of a backend."""
-    assert backend == "local"
-
-    def make(spec: ClusterSpec) -> Cluster:
-        from harness.cluster.local import LocalCluster
-
-        return LocalCluster(spec)
-
-    return make

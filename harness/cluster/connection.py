@@ -7,9 +7,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.cluster.base import KafkaEndpoint, RedisEndpoint
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.run_directory import write_private
-from harness.cluster.spark_settings import defaults_text, driver_configuration
+
+
+def driver_configuration(run_directory: Path) -> Path:
+    """SPARK_CONF_DIR of drivers: logging, and spark-defaults.conf with the secret."""
+    return run_directory / "driver-conf"
 
 
 def kafka_file(directory: Path) -> Path:
@@ -55,3 +59,9 @@ def write_credentials(
         "spark": settings["spark.master"],
     }
     addresses_file(directory).write_text(json.dumps(addresses, indent=2) + "\n")
+
+
+def defaults_text(settings: Mapping[str, str], secret: str) -> str:
+    """The text of spark-defaults.conf."""
+    values = {**settings, "spark.authenticate.secret": secret}
+    return "".join(f"{key} {value}\n" for key, value in values.items())

@@ -13,8 +13,8 @@ import select
 import sys
 import time
 
+from harness.cluster.ownership import Registry
 from harness.cluster.processes import ProcessIdentity, is_alive, open_handle
-from harness.cluster.registry import Registry
 
 _LOOK_AGAIN_S = 0.5
 """Between two looks, where the kernel cannot tell."""

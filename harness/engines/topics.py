@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from harness.cluster.base import KafkaEndpoint
+from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 
 _WITHIN_S = 30.0

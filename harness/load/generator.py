@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.base import KafkaEndpoint
+from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 from harness.load.lag import LATE_S, LATE_SHARE
 from harness.load.plan import LoadPlan

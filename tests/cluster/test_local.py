@@ -25,15 +25,16 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.cluster import kafka_broker, local, redis_daemon
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.launching import free_port
-from harness.cluster.local import LocalCluster
+from harness.cluster.local import cluster as local
+from harness.cluster.local import kafka_broker, redis_daemon
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.launching import free_port
+from harness.cluster.local.programs import find_programs
+from harness.cluster.local.spark_settings import REPOSITORY
+from harness.cluster.ownership import Registry
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
-from harness.cluster.programs import find_programs
-from harness.cluster.registry import Registry
 from harness.cluster.run_directory import read_journal
-from harness.cluster.spark_settings import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, driver, silent
 from tests.cluster.helpers import eventually
@@ -284,7 +285,7 @@ SMALL = ClusterSpec(racks=1, memory_mb_per_worker=512)
 HARNESS = """
 import signal, sys, time
 from harness.cluster.base import ClusterSpec
-from harness.cluster.local import LocalCluster
+from harness.cluster.local.cluster import LocalCluster
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import Action, Node
-from harness.cluster.launching import Child, Launcher
+from harness.cluster.local.launching import Child, Launcher
+from harness.cluster.local.spark_standalone import Worker
+from harness.cluster.local.workers import Workers
 from harness.cluster.processes import WORKER_VARIABLE, read_stat
-from harness.cluster.spark_standalone import Worker
-from harness.cluster.workers import Workers
 from harness.errors import UsageError
 from tests.cluster.helpers import FAMILY, end_run, eventually
 

@@ -12,8 +12,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.cluster.base import ClusterSpec, KafkaEndpoint
-from harness.cluster.local import LocalCluster
+from harness.cluster.base import ClusterSpec
+from harness.cluster.endpoints import KafkaEndpoint
+from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.run_directory import read_journal
 from harness.errors import EnvironmentFailure
 from harness.load.generator import LoadGenerator

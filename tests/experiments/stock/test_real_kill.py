@@ -15,7 +15,7 @@ import pytest
 from experiments.stock import worker_kill
 from harness.claims import ClaimKind
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.local import LocalCluster
+from harness.cluster.local.cluster import LocalCluster
 from harness.experiment import Kept
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results

@@ -6,8 +6,8 @@ import base64
 import uuid
 from pathlib import Path
 
-from harness.cluster.base import KafkaEndpoint
-from harness.cluster.launching import Child, Launcher, Server, failure, free_port
+from harness.cluster.endpoints import KafkaEndpoint
+from harness.cluster.local.launching import Child, Launcher, Server, failure, free_port
 from harness.cluster.run_directory import write_private
 
 USERNAME = "faultline"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import redis
 
-from harness.cluster.base import RedisEndpoint
-from harness.cluster.launching import Child, Launcher, Server, free_port
+from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.local.launching import Child, Launcher, Server, free_port
 from harness.cluster.run_directory import write_private
 
 _CONFIGURATION = """\

@@ -19,7 +19,7 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.launching import Child, Launcher, Server
+from harness.cluster.local.launching import Child, Launcher, Server
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.run_directory import write_private
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import harness
 from harness.cluster.base import ClusterSpec
+from harness.cluster.connection import driver_configuration
+from harness.cluster.local.programs import Programs
+from harness.cluster.local.spark_standalone import rack_resource
 from harness.cluster.processes import RUN_VARIABLE
-from harness.cluster.programs import Programs
-from harness.cluster.spark_standalone import rack_resource
 from harness.errors import UsageError
 
 REPOSITORY = Path(harness.__file__).parent.parent
@@ -115,14 +116,3 @@ def driver_environment(programs: Programs, run_directory: Path, run: str) -> dic
         "PYTHONPATH": str(REPOSITORY),
         RUN_VARIABLE: run,
     }
-
-
-def driver_configuration(run_directory: Path) -> Path:
-    """SPARK_CONF_DIR of drivers: logging, and spark-defaults.conf with the secret."""
-    return run_directory / "driver-conf"
-
-
-def defaults_text(settings: Mapping[str, str], secret: str) -> str:
-    """The text of spark-defaults.conf."""
-    values = {**settings, "spark.authenticate.secret": secret}
-    return "".join(f"{key} {value}\n" for key, value in values.items())

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.cluster.base import Action, Node, Report, Usage, Victim
-from harness.cluster.launching import Server, wait_for
+from harness.cluster.local.launching import Server, wait_for
+from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.processes import (
     ProcessIdentity,
     ProcessStat,
@@ -26,7 +27,6 @@ from harness.cluster.processes import (
     tree,
     wait_until_gone,
 )
-from harness.cluster.spark_standalone import Worker
 from harness.errors import UsageError
 
 _RESUMED_LIMIT_S = 12.0

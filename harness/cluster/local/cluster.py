@@ -30,29 +30,28 @@ from harness.cluster.base import (
     Action,
     Cluster,
     ClusterSpec,
-    KafkaEndpoint,
     Node,
-    RedisEndpoint,
     Report,
     Usage,
     Victim,
 )
 from harness.cluster.connection import write_credentials
-from harness.cluster.kafka_broker import KafkaBroker
-from harness.cluster.launching import Launcher, Server, wait_for
-from harness.cluster.processes import Machine, identify
-from harness.cluster.programs import Programs, find_programs
-from harness.cluster.redis_daemon import RedisDaemon
-from harness.cluster.registry import NOBODY, ClusterRecord, Registry, end_processes
-from harness.cluster.run_directory import journal_path, remove_secrets, write_journal
-from harness.cluster.spark_settings import (
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.local.kafka_broker import KafkaBroker
+from harness.cluster.local.launching import Launcher, Server, wait_for
+from harness.cluster.local.programs import Programs, find_programs
+from harness.cluster.local.redis_daemon import RedisDaemon
+from harness.cluster.local.spark_settings import (
     REPOSITORY,
     application_settings,
     driver_environment,
     server_environment,
 )
-from harness.cluster.spark_standalone import Master, SparkDaemons, Worker
-from harness.cluster.workers import Workers
+from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
+from harness.cluster.local.workers import Workers
+from harness.cluster.ownership import NOBODY, ClusterRecord, Registry, end_processes
+from harness.cluster.processes import Machine, identify
+from harness.cluster.run_directory import journal_path, remove_secrets, write_journal
 from harness.errors import EnvironmentFailure, UsageError
 
 MINIMUM_FREE_BYTES = 1 << 30

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.ownership import ClusterRecord, Registry, state_directory
 from harness.cluster.processes import Machine, ProcessIdentity, identify, is_alive, marked
-from harness.cluster.registry import ClusterRecord, Registry, state_directory
 from harness.cluster.run_directory import journal_path, read_journal, write_journal, write_private
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import end_run, eventually, family
