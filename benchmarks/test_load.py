@@ -46,7 +46,7 @@ def send(kafka: KafkaEndpoint, log: Path, partitions: int) -> LoadResult:
     admin = AdminClient(kafka.confluent())
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=20)
     lines = Reference(
-        target="workloads.text:TextLines",
+        target="datasets.text:TextLines",
         parameters={"paths": [], "partitions": partitions, "seed": 1},
     )
     rate = RateProfile.constant(PEAK_PER_S, DURATION_S)

@@ -2,8 +2,9 @@
 
 Sensors report every car that passes. Reports of cars that stand (speed at most ε) are gathered
 by location in tumbling windows of one second; a location with standing cars in a window is
-reported and goes into a database table (`workloads.table`). Tuples up to one second out of order
-are taken, the paper's lag; in event time, so that a failure drops nothing by itself.
+reported and goes into a database table (`workloads.toolkit.result_table`). Tuples up to one
+second out of order are taken, the paper's lag; in event time, so that a failure drops nothing by
+itself.
 
 A result is one row per window and location: ``window_start`` (the paper's win_id), ``location``,
 and ``car_ids``, the cars in ascending order as text.
@@ -19,10 +20,9 @@ import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
-from harness.topology.partitioning import Partitioning
-from workloads.base import Contributions, Query, Reference, Source, Workload
-from workloads.intervals import interval
-from workloads.operators import (
+from workloads.base import Contributions, Entry, Query, Reference, Source, Workload
+from workloads.toolkit.durations import interval
+from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     PaneTask,
     Program,
@@ -30,11 +30,12 @@ from workloads.operators import (
     Timeline,
     distinct,
     joined,
+    merging,
     numbers,
     timestamps,
     whole_records,
 )
-from workloads.records import behind_watermark, whole
+from workloads.toolkit.records import behind_watermark, whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 WINDOW_S = 1
 LAG_S = 1
+CARS_PER_S = 100.0
+"""Reports per second and gateway in the paper."""
 STANDING = pa.schema([("location", pa.int64()), ("car", pa.int64())])
 RESULT = pa.schema(
     [
@@ -60,11 +63,13 @@ def accidents(
     cars: int = 100,
     start_s: int = 0,
     epsilon_kmh: int = SENSOR_ERROR_KMH,
+    aggregators: int | None = None,
 ) -> Workload:
     """Accident detection over simulated roads, one partition each; send at ``partitions`` ×
     ``cars`` records a second for real time (the paper's 1,400/s).
 
     ``start_s`` seconds of traffic have passed when the run begins; accidents take a while to come.
+    ``aggregators`` is for the topology of tasks (`program`).
     """
     shape = {"seed": seed, "partitions": partitions, "cars": cars, "start_s": start_s}
     return Workload(
@@ -88,7 +93,15 @@ def accidents(
         into_table=True,
         reference=Reference(
             target="workloads.accident:accidents",
-            parameters={**shape, "epsilon_kmh": epsilon_kmh},
+            parameters={**shape, "epsilon_kmh": epsilon_kmh, "aggregators": aggregators},
+        ),
+        program=Reference(
+            target="workloads.accident:program",
+            parameters={
+                "filters": partitions,
+                "aggregators": aggregators,
+                "epsilon_kmh": epsilon_kmh,
+            },
         ),
     )
 
@@ -144,26 +157,35 @@ def _contributions(epsilon_kmh: int) -> Contributions:
 def program(
     *,
     timeline: Timeline,
+    rate: float | None = None,
     filters: int = 14,
-    aggregators: int = 2,
-    cars: int = 100,
+    aggregators: int | None = None,
     epsilon_kmh: int = SENSOR_ERROR_KMH,
 ) -> Program:
     """Source and filter in one task per gateway, aggregators, and the table's one writer.
 
-    14 filters and 2 aggregators are the paper's. About 1 % of the cars stand.
+    14 filters and 2 aggregators are the paper's; with fewer than four filters there is one
+    aggregator. ``rate`` is records per second in all, 100 for each filter by default. About 1 %
+    of the cars stand.
     """
+    if aggregators is None:
+        aggregators = 2 if filters >= 4 else 1
+    each = CARS_PER_S if rate is None else rate / filters
     topology = Topology(
         operators=(
             Operator(
-                name="filter", parallelism=filters, rate=(float(cars),) * filters, selectivity=0.01
+                name="filter", parallelism=filters, rate=(float(each),) * filters, selectivity=0.01
             ),
             Operator(name="aggregate", parallelism=aggregators),
             Operator(name="table", parallelism=1),
         ),
         edges=(
-            _edge("filter", filters, "aggregate", aggregators),
-            _edge("aggregate", aggregators, "table", 1),
+            Edge(
+                upstream="filter",
+                downstream="aggregate",
+                partitioning=merging(filters, aggregators),
+            ),
+            Edge(upstream="aggregate", downstream="table", partitioning=merging(aggregators, 1)),
         ),
     )
 
@@ -173,15 +195,6 @@ def program(
         return ByLocation(timeline) if operator == "aggregate" else Rows()
 
     return Program(topology=topology, task=task, sources={"filter": "cars"}, timeline=timeline)
-
-
-def _edge(upstream: str, senders: int, downstream: str, receivers: int) -> Edge:
-    same = senders == receivers
-    return Edge(
-        upstream=upstream,
-        downstream=downstream,
-        partitioning=Partitioning.ONE_TO_ONE if same else Partitioning.MERGE,
-    )
 
 
 class Standing(TableTask):
@@ -230,3 +243,12 @@ class Rows(TableTask):
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
         return None, (joined(inputs, RESULT),)
+
+
+ENTRY = Entry(
+    name="accidents",
+    label="accident detection",
+    paper="edge",
+    make=accidents,
+    paper_rate_per_s=14 * CARS_PER_S,
+)

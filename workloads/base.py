@@ -75,15 +75,16 @@ class Reference:
         place = self.target.rpartition(":")[0]
         return load_file(Path(place)) if self.is_file else importlib.import_module(place)
 
-    def build(self) -> Any:
-        """The object itself if it is no callable, else what it returns for the parameters."""
+    def build(self, **more: Any) -> Any:
+        """The object itself if it is no callable, else what it returns for the parameters and
+        ``more``, which only this process knows."""
         module, name = self.module(), self.target.rpartition(":")[2]
         if not hasattr(module, name):
             raise UsageError(
                 f"{module.__file__} defines no {name!r}", remedy=did_you_mean(name, vars(module))
             )
         found = getattr(module, name)
-        return found(**self.parameters) if callable(found) else found
+        return found(**self.parameters, **more) if callable(found) else found
 
     def to_json(self) -> dict[str, Any]:
         return {"target": self.target, "parameters": dict(self.parameters)}
@@ -157,9 +158,14 @@ class Workload:
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""
     into_table: bool = False
-    """Its results go into a database table, too (`workloads.table`), as they arrive."""
+    """Its results go into a database table, too, as they arrive
+    (`workloads.toolkit.result_table`)."""
     reference: Reference | None = None
     """How another process builds this workload; `load_workload_file` fills it in."""
+    program: Reference | None = None
+    """How the workload as a topology of tasks is built (`workloads.toolkit.operators.program_of`):
+    a function of a ``timeline``, a ``rate`` and these parameters. Without it only engines that
+    run the query can run the workload."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -215,6 +221,29 @@ class Workload:
             f"workload {self.name!r} has no source {name!r}",
             remedy=did_you_mean(name, [source.name for source in self.sources]),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A workload of the tree, as `workloads.catalogue` lists it."""
+
+    name: str
+    """`Workload.name` of what ``make`` builds."""
+    label: str
+    """What a figure calls it."""
+    paper: str
+    """Whose application it is, as ``--paper`` names papers."""
+    make: Callable[..., Workload]
+    """The workload; every parameter has a default, ``seed`` among them."""
+    paper_rate_per_s: float | None
+    """Records per second of all sources in the paper; None where it prints none."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"a workload cannot be called {self.name!r}",
+                remedy="use lower-case letters, digits and dashes, a letter first",
+            )
 
 
 def load_file(path: Path) -> ModuleType:

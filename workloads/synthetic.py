@@ -14,7 +14,6 @@ recovery cost something (input rate × window at most).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +23,10 @@ from numpy.typing import NDArray
 from datasets.blocks import BlockSource
 from datasets.fields import Layout
 from harness.errors import UsageError
-from harness.topology.model import Edge, Operator, Topology
-from harness.topology.partitioning import Partitioning
-from workloads.base import Query, Reference, Source, Workload
-from workloads.intervals import interval
-from workloads.operators import (
+from harness.topology.named import recovery
+from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.toolkit.durations import interval
+from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     Ints,
     PaneTask,
@@ -41,7 +39,7 @@ from workloads.operators import (
     totals,
     whole_records,
 )
-from workloads.records import whole
+from workloads.toolkit.records import whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,6 +106,7 @@ def synthetic(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         reference=Reference(target="workloads.synthetic:synthetic", parameters=parameters),
+        program=Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
     )
 
 
@@ -129,23 +128,14 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 # The same as a topology of tasks
 
 
-def program(*, timeline: Timeline, levels: int = LEVELS, rate_per_task: float = 1_000) -> Program:
-    """The recovery topology: ``rate_per_task`` tuples a second in each of 2^``levels`` sources."""
-    names = [f"O{level}" for level in range(1, levels + 1)]
-    degrees = [2**level for level in range(levels, -1, -1)]
-    topology = Topology(
-        operators=(
-            Operator(name="source", parallelism=degrees[0], rate=(rate_per_task,) * degrees[0]),
-            *(
-                Operator(name=name, parallelism=degree, selectivity=0.5)
-                for name, degree in zip(names, degrees[1:], strict=True)
-            ),
-        ),
-        edges=tuple(
-            Edge(upstream=upstream, downstream=downstream, partitioning=Partitioning.MERGE)
-            for upstream, downstream in pairwise(["source", *names])
-        ),
-    )
+def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> Program:
+    """The recovery topology (`harness.topology.named.recovery`) with code for its tasks.
+
+    ``rate`` is tuples a second of all sources together, 1,000 for each by default.
+    """
+    each = 1_000.0 if rate is None else rate / 2**levels
+    topology = recovery(each, levels=levels)
+    names = [operator.name for operator in topology.operators[1:]]
 
     def task(operator: str, index: int) -> TableTask:
         if operator == "source":
@@ -192,3 +182,13 @@ class WindowSum(PaneTask):
             return sums
         start = timestamps(np.full(sums.num_rows, window_start_us))
         return sums.add_column(0, "window_start", start)
+
+
+ENTRY = Entry(
+    name="synthetic",
+    label="recovery topology",
+    paper="ppa",
+    make=synthetic,
+    paper_rate_per_s=16_000.0,
+)
+"""1,000 tuples a second from each of 16 sources; the papers also use twice that."""

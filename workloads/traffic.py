@@ -27,9 +27,9 @@ from datasets.traffic import LOCATION, REPORT, Population
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Query, Reference, Source, Workload
-from workloads.intervals import interval
-from workloads.operators import (
+from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.toolkit.durations import interval
+from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     Ints,
     PaneTask,
@@ -43,7 +43,7 @@ from workloads.operators import (
     totals,
     whole_records,
 )
-from workloads.records import whole
+from workloads.toolkit.records import whole
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -112,6 +112,15 @@ def traffic_jams(
         watermark_delay_s=watermark_delay_s,
         members=_incidents,
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
+        program=Reference(
+            target="workloads.traffic:program",
+            parameters={
+                "users": users,
+                "segments": segments,
+                "partitions": partitions,
+                "slow_kmh": slow_kmh,
+            },
+        ),
     )
 
 
@@ -165,24 +174,39 @@ def parse_incidents(text: str) -> list[int]:
 # The same as a topology of tasks
 
 
-def program(*, timeline: Timeline, population: Population, slow_kmh: int = SLOW_KMH) -> Program:
+def program(
+    *,
+    timeline: Timeline,
+    rate: float | None = None,
+    users: int = 100_000,
+    segments: int = 1_000,
+    partitions: int = 4,
+    slow_kmh: int = SLOW_KMH,
+) -> Program:
     """Q2 as tasks: O1, O2 and O3 with one task per partition (a segment is in the same one
-    everywhere), O4 with one. The papers' degrees are lost."""
-    tasks = population.partitions
-    incident_rate = population.report_rate / population.mean_reports
+    everywhere), O4 with one. The papers' degrees are lost.
+
+    ``rate`` is records per second in all, by default that of the papers' clock, spread evenly as
+    segments are dealt out by their users.
+    """
+    population = Population(users=users, segments=segments, partitions=partitions)
+    tasks, clock = partitions, population.location_rate + population.report_rate
+    speed = 1.0 if rate is None else rate / clock
+    location_rate, report_rate = speed * population.location_rate, speed * population.report_rate
+    incident_rate = report_rate / population.mean_reports
     topology = Topology(
         operators=(
             Operator(
                 name="speeds",
                 parallelism=tasks,
-                rate=(population.location_rate / tasks,) * tasks,
+                rate=(location_rate / tasks,) * tasks,
                 selectivity=min(1.0, population.segments / population.location_rate),
             ),
             Operator(
                 name="incidents",
                 parallelism=tasks,
-                rate=(population.report_rate / tasks,) * tasks,
-                selectivity=incident_rate / population.report_rate,
+                rate=(report_rate / tasks,) * tasks,
+                selectivity=incident_rate / report_rate,
             ),
             Operator(name="jams", parallelism=tasks, join=True),
             Operator(name="window", parallelism=1),
@@ -322,3 +346,13 @@ class WindowIncidents(PaneTask):
         return pa.table(
             {"window_start": timestamps([window_start_us]), "incidents": [text]}, schema=RESULT
         )
+
+
+_PAPER = Population()
+ENTRY = Entry(
+    name="traffic-jams",
+    label="traffic jams",
+    paper="ppa",
+    make=traffic_jams,
+    paper_rate_per_s=_PAPER.location_rate + _PAPER.report_rate,
+)

@@ -3,22 +3,58 @@ counting was performed in a sliding window" (Jayasekara et al. 2020, section 5).
 
 The text is real: by default the sources of the installed Python's standard library, which
 every machine has. A word is a run of ASCII letters, digits and underscores, in lower case.
+
+As a topology of tasks its depth can be chosen: the paper runs it with 5 and with 7 operators in
+a row (Table 1). Here these are: ``split`` (a line to words; reads the topic), ``lower``, as many
+``pass`` operators as the depth asks for, ``count`` (per window and word, partitioned by word)
+and ``collect`` (one task with all results).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from workloads.base import Query, Reference, Source, Workload
-from workloads.text import text_files
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from datasets.text import text_files
+from harness.errors import UsageError
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
+from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.toolkit.durations import interval
+from workloads.toolkit.operators import (
+    SOURCE_SCHEMA,
+    Ints,
+    PaneTask,
+    Pass,
+    Program,
+    TableTask,
+    Timeline,
+    joined,
+    numbers,
+    split_rows,
+    timestamps,
+    totals,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 NOT_IN_WORDS = "[^A-Za-z0-9_]+"
 """What separates words, as a regular expression that Java and Python read alike."""
+
+SHALLOWEST = 4
+WORDS = pa.schema([("word", pa.string())])
+COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
+RESULT = pa.schema([("window_start", pa.timestamp("us")), *COUNTS])
+WORDS_PER_LINE = 5.0
+"""Of source code, roughly; for the planners."""
 
 
 def word_count(
@@ -29,11 +65,14 @@ def word_count(
     window_s: float = 4,
     slide_s: float = 1,
     watermark_delay_s: float = 1,
+    depth: int = 5,
+    counters: int = 2,
 ) -> Workload:
     """Counts of every word in windows of ``window_s`` that begin every ``slide_s``.
 
     ``text`` are files or directories; none means the standard library's sources. The paper does
-    not print its window; these are chosen for runs of a minute.
+    not print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are
+    for the topology of tasks (`program`).
     """
     files = [str(path.resolve()) for path in text_files([Path(path) for path in text])]
     parameters = {
@@ -48,7 +87,7 @@ def word_count(
         name="lines",
         partitions=partitions,
         records=Reference(
-            target="workloads.text:TextLines",
+            target="datasets.text:TextLines",
             parameters={"paths": files, "partitions": partitions, "seed": seed},
         ),
     )
@@ -63,7 +102,14 @@ def word_count(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_counted_word,
-        reference=Reference(target="workloads.wordcount:word_count", parameters=parameters),
+        reference=Reference(
+            target="workloads.wordcount:word_count",
+            parameters={**parameters, "depth": depth, "counters": counters},
+        ),
+        program=Reference(
+            target="workloads.wordcount:program",
+            parameters={"depth": depth, "partitions": partitions, "counters": counters},
+        ),
     )
 
 
@@ -74,12 +120,12 @@ def _counting(window_s: float, slide_s: float, watermark_delay_s: float) -> Quer
         word = F.explode(F.split(F.col("value").cast("string"), NOT_IN_WORDS))
         words = (
             sources["lines"]
-            .withWatermark("timestamp", _interval(watermark_delay_s))
+            .withWatermark("timestamp", interval(watermark_delay_s))
             .select("timestamp", word.alias("word"))
             .where(F.col("word") != "")
             .withColumn("word", F.lower("word"))
         )
-        window = F.window("timestamp", _interval(window_s), _interval(slide_s))
+        window = F.window("timestamp", interval(window_s), interval(slide_s))
         return (
             words.groupBy(window, "word")
             .count()
@@ -96,5 +142,136 @@ def _counted_word() -> Column:
     return F.array(F.concat_ws(" ", "word", "count"))
 
 
-def _interval(seconds: float) -> str:
-    return f"{round(seconds * 1000)} milliseconds"
+# The same as a topology of tasks
+
+
+def program(
+    *,
+    timeline: Timeline,
+    rate: float | None = None,
+    depth: int = 5,
+    partitions: int = 2,
+    counters: int = 2,
+) -> Program:
+    """Word count with ``depth`` operators in a row; ``rate`` is lines per second in all, by
+    default a chosen 10,000."""
+    if depth < SHALLOWEST:
+        raise UsageError(
+            f"word count cannot have depth {depth}",
+            remedy=f"give at least {SHALLOWEST}: split, lower, count and collect",
+        )
+    chain = ["split", "lower", *(f"pass-{i + 1}" for i in range(depth - SHALLOWEST))]
+    operators = [
+        Operator(
+            name="split",
+            parallelism=partitions,
+            rate=((rate or 10_000.0) / partitions,) * partitions,
+            selectivity=WORDS_PER_LINE,
+        ),
+        *(Operator(name=name, parallelism=partitions) for name in chain[1:]),
+        Operator(name="count", parallelism=counters),
+        Operator(name="collect", parallelism=1),
+    ]
+    edges = [
+        Edge(upstream=upstream, downstream=downstream, partitioning=Partitioning.ONE_TO_ONE)
+        for upstream, downstream in pairwise(chain)
+    ]
+    edges += [
+        Edge(upstream=chain[-1], downstream="count", partitioning=Partitioning.FULL),
+        Edge(upstream="count", downstream="collect", partitioning=Partitioning.FULL),
+    ]
+
+    def task(operator: str, index: int) -> TableTask:
+        match operator:
+            case "split":
+                return Split()
+            case "count":
+                return Count(timeline)
+            case "collect":
+                return Pass(RESULT)
+            case "lower":
+                return Lower(counters if chain[-1] == "lower" else 1)
+            case _:
+                return ByWord(counters) if operator == chain[-1] else Pass(WORDS)
+
+    return Program(
+        topology=Topology(operators=tuple(operators), edges=tuple(edges)),
+        task=task,
+        sources={"split": "lines"},
+        timeline=timeline,
+    )
+
+
+class Split(TableTask):
+    """Lines to words, as the query splits them."""
+
+    def work(
+        self, state: None, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[None, tuple[pa.Table, ...]]:
+        lines = joined(inputs, SOURCE_SCHEMA).column("value").cast(pa.string())
+        words = pc.list_flatten(pc.split_pattern_regex(lines, NOT_IN_WORDS))
+        words = words.filter(pc.not_equal(words, ""))
+        return None, (pa.table({"word": words}, schema=WORDS),)
+
+
+class ByWord(TableTask):
+    """Words to the counter that is theirs."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+    def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
+        return joined(inputs, WORDS)
+
+    def work(
+        self, state: None, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[None, tuple[pa.Table, ...]]:
+        words = self.words(inputs)
+        if self.parts == 1:
+            return None, (words,)
+        return None, split_rows(words, _part(words, self.parts), self.parts)
+
+
+class Lower(ByWord):
+    """Words in lower case."""
+
+    def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
+        lower = pc.ascii_lower(joined(inputs, WORDS).column("word"))
+        return pa.table({"word": lower}, schema=WORDS)
+
+
+def _part(words: pa.Table, parts: int) -> Ints:
+    """A part per row by the word's checksum, which is computed once per distinct word."""
+    if not words.num_rows:
+        return np.zeros(0, dtype=np.int64)
+    encoded = words.column("word").combine_chunks().dictionary_encode()
+    checksums = [crc32(word.encode()) % parts for word in encoded.dictionary.to_pylist()]
+    parts_of_rows: Ints = np.asarray(checksums, dtype=np.int64)[encoded.indices.to_numpy()]
+    return parts_of_rows
+
+
+class Count(PaneTask):
+    """Counts per word in each window, for the words of this task."""
+
+    schema, result = COUNTS, RESULT
+
+    def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
+        words = joined(inputs, WORDS)
+        ones = pa.array(np.ones(words.num_rows, dtype=np.int64))
+        fresh = words.append_column("count", ones)
+        return totals(joined([pane, fresh], COUNTS), ["word"], ["count"])
+
+    def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
+        counts = totals(joined(panes, COUNTS), ["word"], ["count"])
+        assert counts.num_rows == 0 or numbers(counts, "count").min() > 0
+        start = timestamps(np.full(counts.num_rows, window_start_us))
+        return counts.add_column(0, "window_start", start)
+
+
+ENTRY = Entry(
+    name="word-count",
+    label="word count",
+    paper="intervals",
+    make=word_count,
+    paper_rate_per_s=None,
+)

@@ -31,28 +31,29 @@ from datasets.worldcup.format import RECORD, RECORD_BYTES
 from datasets.worldcup.generator import REPLAY_FACTOR, Day66
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
-from harness.topology.partitioning import Partitioning
-from workloads.base import Query, Reference, Source, Workload
-from workloads.intervals import interval
-from workloads.operators import (
+from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.toolkit.durations import interval
+from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     PaneTask,
     Program,
     TableTask,
     Timeline,
     joined,
+    merging,
     numbers,
     timestamps,
     totals,
     whole_records,
 )
-from workloads.records import behind_watermark
+from workloads.toolkit.records import behind_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SLICE_TUPLES = 100
 TOP = 100
+SLICERS_PER_MERGER = 5
 COUNTS = pa.schema([("object", pa.int64()), ("requests", pa.int64())])
 RESULT = pa.schema([("window_start", pa.timestamp("us")), ("top", pa.string())])
 
@@ -66,11 +67,13 @@ def world_cup(
     window_s: float = 10,
     slide_s: float = 2,
     watermark_delay_s: float = 1,
+    mergers: int | None = None,
 ) -> Workload:
     """Q1 over generated records of day 66.
 
     ``start_share`` is how much of the day's requests have passed when the run begins: 0.5 is in
     the hour after the first match. Send at 40,718 records a second for the papers' replay.
+    ``mergers`` is the degree of O2 (`program`).
     """
     parameters = {
         "seed": seed,
@@ -96,7 +99,13 @@ def world_cup(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_objects,
-        reference=Reference(target="workloads.worldcup:world_cup", parameters=parameters),
+        reference=Reference(
+            target="workloads.worldcup:world_cup", parameters={**parameters, "mergers": mergers}
+        ),
+        program=Reference(
+            target="workloads.worldcup:program",
+            parameters={"slicers": partitions, "mergers": mergers},
+        ),
     )
 
 
@@ -159,13 +168,19 @@ def parse_top(text: str) -> list[tuple[int, int]]:
 
 
 def program(
-    *, timeline: Timeline, slicers: int = 20, mergers: int = 4, rate: float | None = None
+    *,
+    timeline: Timeline,
+    rate: float | None = None,
+    slicers: int = 20,
+    mergers: int | None = None,
 ) -> Program:
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 
-    20 slicers follow from the papers' "20 MC-trees"; 4 mergers are chosen. ``rate`` is records
-    per second in all, by default the mean of the papers' replay.
+    20 slicers follow from the papers' "20 MC-trees"; a merger for every five of them is chosen.
+    ``rate`` is records per second in all, by default the mean of the papers' replay.
     """
+    if mergers is None:
+        mergers = max(1, slicers // SLICERS_PER_MERGER)
     total = DAY_66_REQUESTS * REPLAY_FACTOR / 86_400 if rate is None else rate
     shares = [_share(slicers, task) for task in range(slicers)]
     topology = Topology(
@@ -175,8 +190,8 @@ def program(
             Operator(name="top", parallelism=1),
         ),
         edges=(
-            Edge(upstream="slice", downstream="merge", partitioning=_merge(slicers, mergers)),
-            Edge(upstream="merge", downstream="top", partitioning=_merge(mergers, 1)),
+            Edge(upstream="slice", downstream="merge", partitioning=merging(slicers, mergers)),
+            Edge(upstream="merge", downstream="top", partitioning=merging(mergers, 1)),
         ),
     )
 
@@ -194,10 +209,6 @@ def _share(partitions: int, partition: int) -> float:
             f"{partitions} slicers cannot share 30 servers", remedy="give at most 30 slicers"
         )
     return Day66(seed=0, partitions=partitions).share(partition)
-
-
-def _merge(upstream: int, downstream: int) -> Partitioning:
-    return Partitioning.ONE_TO_ONE if upstream == downstream else Partitioning.MERGE
 
 
 class SliceCount(TableTask):
@@ -292,3 +303,13 @@ def top_text(counts: pa.Table) -> str:
     objects, requests = numbers(counts, "object"), numbers(counts, "requests")
     order = np.lexsort((objects, -requests))[:TOP]
     return " ".join(f"{objects[i]}:{requests[i]}" for i in order.tolist())
+
+
+ENTRY = Entry(
+    name="world-cup",
+    label="World Cup top 100",
+    paper="ppa",
+    make=world_cup,
+    paper_rate_per_s=DAY_66_REQUESTS * REPLAY_FACTOR / 86_400,
+)
+"""The paper replays the whole day 48 times as fast."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from datasets.text import read_lines, text_files
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.run import StockRun, measure
@@ -23,7 +24,6 @@ from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
 from workloads.base import Workload, load_workload_file
-from workloads.text import read_lines, text_files
 from workloads.wordcount import word_count
 
 PUNCTUAL_S = 1.0

@@ -12,6 +12,7 @@ import click
 
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
+from harness.planning.catalogue import BY_NAME, Decides, names
 
 if TYPE_CHECKING:
     from harness.planning.base import ReplicationPlan
@@ -44,7 +45,7 @@ Examples:
   ./faultline plan topology.yaml --budget 0.3 --objective ic --json
 """  # noqa: E501
 _FIRST_NOTE_S, _NOTE_S = 2.0, 10.0
-_PLANNERS = "dp|greedy|sa|optimum|exhaustive"
+_PLANNERS = "|".join(names(Decides.REPLICATION))
 
 
 @click.command("plan", epilog=_EPILOG)
@@ -58,7 +59,7 @@ _PLANNERS = "dp|greedy|sa|optimum|exhaustive"
     default="sa",
     show_default=True,
     metavar=f"[{_PLANNERS}]",
-    help="sa and greedy are fast; optimum, dp and exhaustive prove what they find.",
+    help=" ".join(f"{name}: {BY_NAME[name].about}." for name in names(Decides.REPLICATION)),
 )
 @click.option(
     "--objective",
@@ -87,7 +88,7 @@ def command(
     The plan is for the worst case, a correlated failure of every task outside it; its output
     fidelity says how much of the queries' output then still comes.
     """
-    from harness.planning.registry import planner
+    from harness.planning.catalogue import planner
 
     if draw is not None and draw.suffix not in (".svg", ".png"):
         raise UsageError(
@@ -163,7 +164,7 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
     """Everything that is reported, as it goes into ``--json``."""
     from time import perf_counter
 
-    from harness.planning.registry import planner
+    from harness.planning.catalogue import planner
     from harness.topology.fidelity import Objective
 
     aim, size = Objective(objective), f"{topology.task_count:,} tasks, {budget:,} units"

@@ -4,7 +4,7 @@ The edge paper's application ends in a sink that writes every result into a tabl
 ends in the out topic, so that the engine measures the same with and without a table, and the
 sink is this follower of the topic: every result is inserted as soon as it has been read there,
 duplicates and second copies too; the table's primary key, a result's identity, lets the first one
-stay (`workloads.table`).
+stay (`workloads.toolkit.result_table`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pandas as pd
 from harness.engines.deliveries import decode
 from harness.measure.collector import Collector
 from workloads.base import Workload
-from workloads.table import ResultTable
+from workloads.toolkit.result_table import ResultTable
 
 POLL_S = 0.1
 """How often new results are looked for; they are written in one transaction."""

@@ -84,6 +84,9 @@ PLANNERS: Mapping[str, Look] = {
     "exhaustive": Look("exhaustive", GREY, "x", ":"),
     "inc": Look("INC", GREEN, "D"),
     "to": Look("TO", VERMILION, "o"),
+    "rppg": Look("RPPG", PURPLE, "^"),
+    "dra": Look("DRA", ORANGE, "v"),
+    "ras": Look("RAS", PURPLE, "^"),
 }
 
 MODELS: Mapping[str, Look] = {

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from math import ceil
 
 from harness.errors import UsageError
-from harness.planning.edge import (
-    EdgeNetwork,
-    EdgeTask,
+from harness.planning.tiers import (
+    PlacedTask,
     Placement,
     RecoveryModel,
+    TieredNetwork,
     failure_probability,
     recovery_time_s,
 )
@@ -46,17 +46,17 @@ class ResilientPlan:
     """By replicas, store and ackers together."""
 
 
-def acker_count(tasks: Sequence[EdgeTask], costs: FaultToleranceCosts) -> int:
+def acker_count(tasks: Sequence[PlacedTask], costs: FaultToleranceCosts) -> int:
     """|V_acker| = sum of the input rates / o_acker, rounded up."""
     return ceil(sum(task.input_rate for task in tasks) / costs.tuples_per_s_per_acker)
 
 
 def rppg(
-    tasks: Sequence[EdgeTask],
+    tasks: Sequence[PlacedTask],
     *,
     budget: float,
     placement: Placement,
-    network: EdgeNetwork,
+    network: TieredNetwork,
     store: str,
     monitor: str,
     model: RecoveryModel | None = None,

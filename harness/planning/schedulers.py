@@ -10,11 +10,31 @@ each replica on the nearest other node with room (Algorithm 1, lines 7-15).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from harness.errors import UsageError
-from harness.planning.edge import EdgeNetwork, EdgeTask, Placement
+from harness.planning.tiers import PlacedTask, Placement, TieredNetwork
 
 STORE = "checkpoint-store"
+
+
+class Scheduler(Protocol):
+    """One way to place tasks and what protects them."""
+
+    def __call__(
+        self,
+        tasks: Sequence[PlacedTask],
+        network: TieredNetwork,
+        *,
+        replicated: Sequence[str] = (),
+        ackers: int = 0,
+        acker_demand: float = 0.1,
+        store_demand: float = 0.1,
+    ) -> dict[str, str]:
+        """Where everything runs: task, `replica_of`, `acker` and `STORE` to a node's name.
+
+        Raises `UsageError` if something fits nowhere.
+        """
 
 
 def replica_of(task: str) -> str:
@@ -30,7 +50,7 @@ def acker(number: int) -> str:
 class Room:
     """What capacity is left on each node."""
 
-    def __init__(self, network: EdgeNetwork) -> None:
+    def __init__(self, network: TieredNetwork) -> None:
         self._network = network
         self._left = {node.name: node.capacity for node in network.nodes}
 
@@ -54,8 +74,8 @@ class Room:
 
 
 def dra(
-    tasks: Sequence[EdgeTask],
-    network: EdgeNetwork,
+    tasks: Sequence[PlacedTask],
+    network: TieredNetwork,
     *,
     replicated: Sequence[str] = (),
     ackers: int = 0,
@@ -84,8 +104,8 @@ def dra(
 
 
 def ras(
-    tasks: Sequence[EdgeTask],
-    network: EdgeNetwork,
+    tasks: Sequence[PlacedTask],
+    network: TieredNetwork,
     *,
     replicated: Sequence[str] = (),
     ackers: int = 0,
@@ -124,7 +144,7 @@ def ras(
 
 
 def _place_primary(
-    task: EdgeTask, network: EdgeNetwork, room: Room, placement: dict[str, str]
+    task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
 ) -> None:
     read = [placement[name] for name in task.upstream if name in placement]
 
@@ -136,7 +156,7 @@ def _place_primary(
 
 
 def _place_replica(
-    task: EdgeTask, network: EdgeNetwork, room: Room, placement: dict[str, str]
+    task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
 ) -> None:
     primary = placement[task.name]
     near = sorted(
@@ -158,7 +178,9 @@ def _put(
     placement[what] = options[0]
 
 
-def mean_distance_s(network: EdgeNetwork, placement: Placement, replicated: Sequence[str]) -> float:
+def mean_distance_s(
+    network: TieredNetwork, placement: Placement, replicated: Sequence[str]
+) -> float:
     """Mean latency between a primary and its replica: what a takeover adds to the way."""
     if not replicated:
         return 0.0

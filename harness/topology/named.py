@@ -126,17 +126,18 @@ def figure_5a(priorities: tuple[int, int, int] = (1, 1, 1)) -> Topology:
     )
 
 
-def recovery(rate: float = 1000.0) -> Topology:
-    """000 Fig. 6 = 003 Fig. 11: 16 source tasks, then 8, 4, 2, 1, merged in pairs.
+def recovery(rate: float = 1000.0, *, levels: int = 4) -> Topology:
+    """000 Fig. 6 = 003 Fig. 11: 16 source tasks, then 8, 4, 2, 1, merged in pairs; with other
+    ``levels`` the same tree over 2^``levels`` source tasks.
 
     Selectivity 0.5 (printed), so every synthetic task receives ``2 * rate`` tuples per second.
     The papers use 1000 and 2000 tuples per second per source task.
     """
-    degrees = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
+    degrees = {f"O{level}": 2 ** (levels - level) for level in range(1, levels + 1)}
     names = ["source", *degrees]
     return Topology(
         operators=(
-            _source("source", 16, rate),
+            _source("source", 2**levels, rate),
             *(
                 Operator(name=name, parallelism=degree, selectivity=0.5)
                 for name, degree in degrees.items()

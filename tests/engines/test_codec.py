@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datasets.traffic import Population
 from harness.engines.codec import (
     KINDS,
     CorruptData,
@@ -29,8 +28,8 @@ from harness.errors import UsageError
 from harness.protocol.inputs import BatchArrived, Checkpoint, HeartbeatReceived
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
-from workloads import accident, traffic, wordcount_topology, worldcup
-from workloads.operators import SOURCE_SCHEMA, Program, Timeline
+from workloads import accident, traffic, wordcount, worldcup
+from workloads.toolkit.operators import SOURCE_SCHEMA, Program, Timeline
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -143,9 +142,9 @@ def test_schemes_and_wirings_come_back_as_they_were() -> None:
 def programs() -> list[Program]:
     timeline = Timeline(start_us=0, batch_us=1_000_000, slide_us=2_000_000, window_us=4_000_000)
     return [
-        wordcount_topology.program(timeline=timeline),
+        wordcount.program(timeline=timeline),
         worldcup.program(timeline=timeline, slicers=2, mergers=2),
-        traffic.program(timeline=timeline, population=Population(users=100, segments=10)),
+        traffic.program(timeline=timeline, users=100, segments=10, partitions=2),
         accident.program(timeline=timeline, filters=2, aggregators=2),
     ]
 

@@ -19,7 +19,7 @@ from tests.engines.constructed import START, WORKLOAD, record, truth
 from tests.workloads.agreement import START_US, by_operators, source_table
 from workloads.accident import accidents, program
 from workloads.base import Workload
-from workloads.operators import timeline_of
+from workloads.toolkit.operators import timeline_of
 
 LOAD_S = 100
 ACCIDENTS: Workload = accidents(partitions=2, seed=3)

@@ -12,10 +12,10 @@ from harness.engines.simulated.world import World
 from harness.protocol.effects import Kind
 from tests.engines.mutations import MUTATIONS
 from tests.workloads.agreement import START_US, ordered, require_equal, steady
-from workloads import operators as tables
-from workloads import wordcount, wordcount_topology, worldcup
+from workloads import wordcount, worldcup
 from workloads.base import Workload
-from workloads.local import cut, run_locally
+from workloads.toolkit import operators as tables
+from workloads.toolkit.local import cut, run_locally
 
 SECONDS, PER_S = 20, 40
 WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
@@ -32,7 +32,7 @@ def records(workload: Workload) -> dict[str, pa.Table]:
 
 def program_of(name: str, timeline: tables.Timeline) -> tables.Program:
     if name == "word-count":
-        return wordcount_topology.program(timeline=timeline, depth=4, partitions=2)
+        return wordcount.program(timeline=timeline, depth=4, partitions=2)
     return worldcup.program(timeline=timeline, slicers=2, mergers=2)
 
 

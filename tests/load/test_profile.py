@@ -14,7 +14,7 @@ from harness.load.profile import RateProfile
 from workloads.base import Reference
 
 TEXT = Reference(
-    target="workloads.text:TextLines", parameters={"paths": [], "partitions": 3, "seed": 1}
+    target="datasets.text:TextLines", parameters={"paths": [], "partitions": 3, "seed": 1}
 )
 steps = st.tuples(st.floats(0.01, 50), st.one_of(st.just(0.0), st.floats(0.5, 500)))
 profiles = (

@@ -37,7 +37,7 @@ def lines(kafka: KafkaEndpoint, topic: str, rate: RateProfile) -> Stream:
     admin = AdminClient(kafka.confluent())
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(timeout=30)
     source = {"paths": [], "partitions": 3, "seed": 1}
-    records = Reference(target="workloads.text:TextLines", parameters=source)
+    records = Reference(target="datasets.text:TextLines", parameters=source)
     return Stream(topic=topic, partitions=3, rate=rate, records=records)
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 
 from workloads.base import Workload
-from workloads.local import run_locally
-from workloads.operators import SOURCE_SCHEMA, Program
+from workloads.toolkit.local import run_locally
+from workloads.toolkit.operators import SOURCE_SCHEMA, Program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

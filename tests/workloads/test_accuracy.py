@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from workloads.accident import accidents
-from workloads.accuracy import Accuracy, score
 from workloads.base import Workload
+from workloads.toolkit.accuracy import Accuracy, score
 from workloads.traffic import traffic_jams
 from workloads.wordcount import word_count
 from workloads.worldcup import world_cup

@@ -25,10 +25,10 @@ from tests.workloads.agreement import (
     source_table,
     steady,
 )
-from workloads import accident, synthetic, traffic, wordcount, wordcount_topology
+from workloads import accident, synthetic, traffic, wordcount
 from workloads.base import Workload
-from workloads.operators import Program, Timeline, timeline_of
-from workloads.table import ResultTable
+from workloads.toolkit.operators import Program, program_of, timeline_of
+from workloads.toolkit.result_table import ResultTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,6 @@ class Case:
     """A workload in its two forms, and records that its windows make something of."""
 
     workload: Workload
-    program: Callable[[Timeline], Program]
     random: st.SearchStrategy[Sources]
     generated: Callable[[], Sources]
 
@@ -106,9 +105,6 @@ def generated(workload: Workload, seconds: int, per_s: int) -> Sources:
 CASES = {
     "traffic": Case(
         TRAFFIC,
-        lambda timeline: traffic.program(
-            timeline=timeline, population=roads.Population(users=400, segments=20)
-        ),
         st.fixed_dictionaries(
             {"locations": per_partition(location), "reports": per_partition(report)}
         ),
@@ -116,7 +112,6 @@ CASES = {
     ),
     "accident": Case(
         ACCIDENT,
-        lambda timeline: accident.program(timeline=timeline, filters=2, aggregators=1),
         st.fixed_dictionaries(
             {
                 "cars": stream(
@@ -131,7 +126,6 @@ CASES = {
     ),
     "synthetic": Case(
         SYNTHETIC,
-        lambda timeline: synthetic.program(timeline=timeline, levels=2),
         st.fixed_dictionaries(
             {
                 "tuples": stream(
@@ -146,7 +140,6 @@ CASES = {
     ),
     "wordcount": Case(
         WORDS,
-        lambda timeline: wordcount_topology.program(timeline=timeline, depth=5),
         st.fixed_dictionaries(
             {
                 "lines": stream(
@@ -212,7 +205,8 @@ def accidents_by_hand(sources: Sources) -> list[tuple[int, int, str]]:
 
 
 def operators_of(case: Case, batch_s: float) -> Program:
-    return case.program(timeline_of(case.workload, start_us=START_US, batch_s=batch_s))
+    timeline = timeline_of(case.workload, start_us=START_US, batch_s=batch_s)
+    return program_of(case.workload, timeline=timeline)
 
 
 @pytest.mark.parametrize("name", ["traffic", "accident"])
@@ -294,13 +288,13 @@ def test_the_recovery_topology_has_selectivity_one_half() -> None:
 @pytest.mark.parametrize("depth", [4, 5, 7])
 def test_word_count_has_the_depth_that_was_asked_for(depth: int) -> None:
     timeline = timeline_of(WORDS, start_us=START_US, batch_s=1)
-    code = wordcount_topology.program(timeline=timeline, depth=depth)
+    code = wordcount.program(timeline=timeline, depth=depth)
     assert len(code.topology.operators) == depth
     sources = CASES["wordcount"].generated()
-    shallow = wordcount_topology.program(timeline=timeline, depth=4, counters=3)
+    shallow = wordcount.program(timeline=timeline, depth=4, counters=3)
     require_equal(by_operators(code, WORDS, sources), by_operators(shallow, WORDS, sources))
     with pytest.raises(UsageError, match="depth 3"):
-        wordcount_topology.program(timeline=timeline, depth=3)
+        wordcount.program(timeline=timeline, depth=3)
 
 
 def test_accidents_go_into_a_table_once(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_reference_to_what_is_not_there_suggests_what_is() -> None:
 
 @pytest.mark.parametrize("wrong", [{"partitions": 0}, {"share": 0.0}, {"name": "Über"}])
 def test_sources_are_checked(wrong: dict[str, Any]) -> None:
-    records = Reference(target="workloads.text:TextLines")
+    records = Reference(target="datasets.text:TextLines")
     with pytest.raises(UsageError):
         Source(**{"name": "lines", "records": records, **wrong})
 

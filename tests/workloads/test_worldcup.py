@@ -23,7 +23,7 @@ from tests.workloads.agreement import (
     source_table,
     steady,
 )
-from workloads.operators import timeline_of
+from workloads.toolkit.operators import timeline_of
 from workloads.worldcup import TOP, parse_top, program, world_cup
 
 if TYPE_CHECKING:

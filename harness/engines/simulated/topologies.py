@@ -6,8 +6,18 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from harness.errors import UsageError
+from harness.protocol.planned import wiring_of
 from harness.protocol.wiring import Wiring, wire
 from harness.text import did_you_mean
+from harness.topology import named as drawn
+from harness.topology.partitioning import Partitioning, routes
+
+_KINDS = {
+    "one": Partitioning.ONE_TO_ONE,
+    "merge": Partitioning.MERGE,
+    "split": Partitioning.SPLIT,
+    "full": Partitioning.FULL,
+}
 
 
 def layered(
@@ -15,21 +25,15 @@ def layered(
 ) -> Wiring:
     """Operators with ``sizes`` tasks, joined by (upstream, downstream, partitioning) pairs.
 
-    Partitionings are those of the papers: "one" to one, "merge", "split" and "full".
+    Partitionings are those of the papers: "one" to one, "merge", "split" and "full". A merge or
+    a split of degrees that `harness.topology` refuses (two into three, say) is cut the same way:
+    the protocol does not mind.
     """
     first = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     edges: list[tuple[int, int]] = []
     for up, down, kind in pairs:
-        for i in range(sizes[up]):
-            for j in range(sizes[down]):
-                joined = {
-                    "one": i == j,
-                    "merge": i * sizes[down] // sizes[up] == j,
-                    "split": j * sizes[up] // sizes[down] == i,
-                    "full": True,
-                }[kind]
-                if joined:
-                    edges.append((first[up] + i, first[down] + j))
+        routed = routes(_KINDS[kind], sizes[up], sizes[down])
+        edges += [(first[up] + int(i), first[down] + int(j)) for i, j in zip(*routed, strict=True)]
     receiving = {down for _, down, _ in pairs}
     memories = [
         memory if operator in receiving else 1
@@ -42,12 +46,9 @@ def layered(
 
 def recovery(memory: int = 3) -> Wiring:
     """The recovery topology of both PPA papers (000 Fig. 6): 16 sources, then 8, 4, 2, 1."""
-    return layered(
-        [16, 8, 4, 2, 1],
-        [(0, 1, "merge"), (1, 2, "merge"), (2, 3, "merge"), (3, 4, "merge")],
-        memory=memory,
-        names=["source", "O1", "O2", "O3", "O4"],
-    )
+    topology = drawn.recovery()
+    inner = {operator.name: memory for operator in topology.operators if not operator.rate}
+    return wiring_of(topology, inner)
 
 
 def chain(length: int = 3, memory: int = 3) -> Wiring:

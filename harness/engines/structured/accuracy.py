@@ -1,8 +1,9 @@
 """Accuracy as the papers count it, of a pass with failures against its twin, scored by Spark.
 
 The harness leaves the deliveries of one pass and the results of the other as files in the run's
-directory, and the first application, warm from the queries, scores them (`workloads.accuracy`).
-Only its driver reads the files, so executors may be on other machines.
+directory, and the first application, warm from the queries, scores them
+(`workloads.toolkit.accuracy`). Only its driver reads the files, so executors may
+be on other machines.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from harness.measure.versions import versions
-from workloads.accuracy import ARRIVAL, over_windows, score
 from workloads.base import Workload
+from workloads.toolkit.accuracy import ARRIVAL, over_windows, score
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

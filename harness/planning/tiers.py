@@ -25,7 +25,7 @@ class Tier(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeNode:
+class TieredNode:
     """A machine: what fails alone."""
 
     name: str
@@ -60,10 +60,10 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeNetwork:
+class TieredNetwork:
     """Nodes and links; every node reaches every other."""
 
-    nodes: tuple[EdgeNode, ...]
+    nodes: tuple[TieredNode, ...]
     links: tuple[Link, ...]
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class EdgeNetwork:
         """Least latency between two nodes over any number of links; 0 within a node."""
         return self._latencies[one][other]
 
-    def node(self, name: str) -> EdgeNode:
+    def node(self, name: str) -> TieredNode:
         """The node of that name."""
         return next(node for node in self.nodes if node.name == name)
 
@@ -116,7 +116,7 @@ def _shortest(neighbours: Mapping[str, list[tuple[str, float]]], start: str) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeTask:
+class PlacedTask:
     """One instance of an operator: what is placed, and may be replicated."""
 
     name: str
@@ -162,10 +162,10 @@ class RecoveryModel:
 
 
 def recovery_time_s(
-    task: EdgeTask,
+    task: PlacedTask,
     *,
     placement: Placement,
-    network: EdgeNetwork,
+    network: TieredNetwork,
     store: str,
     monitor: str,
     model: RecoveryModel,
@@ -187,7 +187,7 @@ def recovery_time_s(
     )
 
 
-def failure_probability(task: EdgeTask, node: EdgeNode) -> float:
+def failure_probability(task: PlacedTask, node: TieredNode) -> float:
     """ρ_i: that the task or its node fails, the two being independent."""
     own, node_s = task.failure_probability, node.failure_probability
     return own + node_s - own * node_s
@@ -200,19 +200,19 @@ def _check_probability(what: str, value: float) -> None:
         )
 
 
-def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> EdgeNetwork:
+def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> TieredNetwork:
     """The testbed of section V: 14 gateways (2 cores), 5 micro datacenters (8), one cloud (16);
     20 ms between a gateway and its datacenter, 50 ms to the cloud, 100 Mbit/s everywhere.
 
     Which gateway belongs to which datacenter is not printed; they are dealt out in turn.
     """
-    cloud = EdgeNode(name="cloud", tier=Tier.CLOUD, capacity=16)
+    cloud = TieredNode(name="cloud", tier=Tier.CLOUD, capacity=16)
     centers = [
-        EdgeNode(name=f"mdc{number}", tier=Tier.MICRO_DATACENTER, capacity=8)
+        TieredNode(name=f"mdc{number}", tier=Tier.MICRO_DATACENTER, capacity=8)
         for number in range(micro_datacenters)
     ]
     edge = [
-        EdgeNode(name=f"gateway{number}", tier=Tier.GATEWAY, capacity=2)
+        TieredNode(name=f"gateway{number}", tier=Tier.GATEWAY, capacity=2)
         for number in range(gateways)
     ]
     links = [
@@ -226,4 +226,4 @@ def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> EdgeNetw
         )
         for number, node in enumerate(edge)
     ]
-    return EdgeNetwork(nodes=(cloud, *centers, *edge), links=tuple(links))
+    return TieredNetwork(nodes=(cloud, *centers, *edge), links=tuple(links))

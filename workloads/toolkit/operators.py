@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from harness.errors import UsageError
 from harness.topology.model import Topology
-from workloads.base import Workload
-from workloads.intervals import microseconds
+from harness.topology.partitioning import Partitioning
+from workloads.base import Reference, Workload
+from workloads.toolkit.durations import microseconds
 
 SOURCE_SCHEMA = pa.schema(
     [
@@ -113,6 +114,36 @@ class Program:
     windows_in_a_row: int = 1
     """How many windowed operators stand one behind the other: that many windows after the last
     record its last result comes."""
+
+
+def program_of(
+    workload: Workload, *, timeline: Timeline, rate: float | None = None, **choices: Any
+) -> Program:
+    """The tasks of ``workload``, so that the same experiment can run it on any engine.
+
+    ``rate`` is records per second of all sources together (None: the paper's), for the planners;
+    ``choices`` are further parameters of the workload's own, such as ``mergers``. Raises
+    `UsageError` if the workload has a query only.
+    """
+    if workload.program is None:
+        raise UsageError(
+            f"workload {workload.name!r} has no topology of tasks, only a query",
+            remedy="run it on the structured engine, or name its tasks in "
+            "Workload(program=Reference(...)), as workloads/accident.py does",
+        )
+    target, parameters = workload.program.target, {**workload.program.parameters, **choices}
+    reference = Reference(target=target, parameters=parameters)
+    program = reference.build(timeline=timeline, rate=rate)
+    assert isinstance(program, Program), f"{workload.name}: {program!r:.80} is no Program"
+    for operator, source in program.sources.items():
+        tasks = program.topology.operator(operator).parallelism
+        assert tasks == workload.source(source).partitions, f"{operator} reads {source}"
+    return program
+
+
+def merging(upstream: int, downstream: int) -> Partitioning:
+    """How ``upstream`` tasks come together in ``downstream`` ones, which are as many or fewer."""
+    return Partitioning.ONE_TO_ONE if upstream == downstream else Partitioning.MERGE
 
 
 class TableTask:

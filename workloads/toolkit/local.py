@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from harness.topology.model import Topology
 from harness.topology.partitioning import Partitioning, routes
-from workloads.operators import SOURCE_SCHEMA, Ints, Program, Timeline, numbers
+from workloads.toolkit.operators import SOURCE_SCHEMA, Ints, Program, Timeline, numbers
 
 Task = tuple[str, int]
 

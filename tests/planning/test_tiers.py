@@ -9,42 +9,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.planning.edge import (
-    EdgeNetwork,
-    EdgeNode,
-    EdgeTask,
+from harness.planning.rppg import FaultToleranceCosts, acker_count, rppg
+from harness.planning.schedulers import STORE, acker, dra, mean_distance_s, ras, replica_of
+from harness.planning.tiers import (
     Link,
+    PlacedTask,
     RecoveryModel,
     Tier,
+    TieredNetwork,
+    TieredNode,
     failure_probability,
     paper_network,
     recovery_time_s,
 )
-from harness.planning.rppg import FaultToleranceCosts, acker_count, rppg
-from harness.planning.schedulers import STORE, acker, dra, mean_distance_s, ras, replica_of
 from tests.planning.contract import SMALL
 
 NETWORK = paper_network()
 
 
-def application(gateways: int = 14) -> list[EdgeTask]:
+def application(gateways: int = 14) -> list[PlacedTask]:
     """The paper's accident detection: a filter per gateway, two aggregators, a sink."""
     filters = [
-        EdgeTask(
+        PlacedTask(
             name=f"filter{number}", demand=0.4, input_rate=100, pinned=f"gateway{number}",
             failure_probability=0.01,
         )
         for number in range(gateways)
     ]  # fmt: skip
     aggregators = [
-        EdgeTask(
+        PlacedTask(
             name=f"aggregate{number}", demand=1.0, input_rate=700, stateful=True, state_bytes=5e6,
             seconds_per_tuple=0.001, upstream=tuple(task.name for task in filters[number::2]),
             failure_probability=0.02,
         )
         for number in range(2)
     ]  # fmt: skip
-    sink = EdgeTask(name="sink", demand=0.5, upstream=("aggregate0", "aggregate1"), input_rate=10)
+    sink = PlacedTask(name="sink", demand=0.5, upstream=("aggregate0", "aggregate1"), input_rate=10)
     return [*filters, *aggregators, sink]
 
 
@@ -73,8 +73,8 @@ def test_equation_1_by_hand() -> None:
 
 
 def test_either_failure_is_a_failure() -> None:
-    task = EdgeTask(name="t", demand=1, failure_probability=0.1)
-    node = EdgeNode(name="n", tier=Tier.CLOUD, capacity=1, failure_probability=0.2)
+    task = PlacedTask(name="t", demand=1, failure_probability=0.1)
+    node = TieredNode(name="n", tier=Tier.CLOUD, capacity=1, failure_probability=0.2)
     assert failure_probability(task, node) == pytest.approx(0.28)
 
 
@@ -130,10 +130,10 @@ def test_ras_puts_the_store_where_the_stateful_tasks_are() -> None:
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> EdgeNetwork:
+def networks(draw: st.DrawFn) -> TieredNetwork:
     count = draw(st.integers(2, 6))
     nodes = tuple(
-        EdgeNode(
+        TieredNode(
             name=f"n{number}",
             tier=draw(st.sampled_from(Tier)),
             capacity=draw(st.integers(1, 6)),
@@ -148,13 +148,13 @@ def networks(draw: st.DrawFn) -> EdgeNetwork:
         )
         for number in range(1, count)
     )
-    return EdgeNetwork(nodes=nodes, links=links)
+    return TieredNetwork(nodes=nodes, links=links)
 
 
 @st.composite
-def applications(draw: st.DrawFn) -> list[EdgeTask]:
+def applications(draw: st.DrawFn) -> list[PlacedTask]:
     return [
-        EdgeTask(
+        PlacedTask(
             name=f"t{number}",
             demand=draw(st.integers(1, 4)) / 2,
             input_rate=draw(st.integers(0, 100)),
@@ -208,8 +208,8 @@ def test_rppg_never_exceeds_the_budget(data: st.DataObject) -> None:
 
 
 def test_a_network_in_two_pieces_is_refused() -> None:
-    nodes = tuple(EdgeNode(name=name, tier=Tier.CLOUD, capacity=1) for name in "ab")
+    nodes = tuple(TieredNode(name=name, tier=Tier.CLOUD, capacity=1) for name in "ab")
     with pytest.raises(UsageError, match="no links lead from node 'a' to 'b'"):
-        EdgeNetwork(nodes=nodes, links=())
+        TieredNetwork(nodes=nodes, links=())
     with pytest.raises(UsageError, match="'c', which is no node"):
-        EdgeNetwork(nodes=nodes, links=(Link(ends=("a", "c"), latency_s=0.1),))
+        TieredNetwork(nodes=nodes, links=(Link(ends=("a", "c"), latency_s=0.1),))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datasets.text import TextLines, read_lines, standard_library_files, text_files
 from harness.errors import UsageError
 from workloads.base import RecordSource
-from workloads.text import TextLines, read_lines, standard_library_files, text_files
 
 
 @pytest.fixture

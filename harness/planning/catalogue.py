@@ -1,0 +1,190 @@
+"""Every planner there is, once: commands, figures and documents are made from this list.
+
+A planner is named here and imported when it is asked for, so that a command can list them all
+without loading numpy and scipy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.text import did_you_mean
+
+if TYPE_CHECKING:
+    from harness.planning.base import Planner
+    from harness.planning.incremental import RecoveryOrder
+    from harness.planning.schedulers import Scheduler
+
+
+class Decides(StrEnum):
+    """What a planner decides."""
+
+    REPLICATION = "which tasks get a replica, for the worst case"
+    """`harness.planning.base.Planner`."""
+    RECOVERY_ORDER = "in which order failed tasks come back"
+    """`harness.planning.incremental.RecoveryOrder`."""
+    RISK = "which tasks get a replica, by their risk"
+    """`harness.planning.rppg.rppg`."""
+    PLACEMENT = "which node hosts what"
+    """`harness.planning.schedulers.Scheduler`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One planner."""
+
+    name: str
+    """What a user types, and what figures look its colour up by."""
+    label: str
+    decides: Decides
+    about: str
+    """One line for a reader who must choose."""
+    paper: str
+    """Whose it is, as ``--paper`` names papers; empty for Faultline's own."""
+    target: str
+    """``module:name`` below ``harness.planning``."""
+    proves_optimum: bool = False
+
+    def load(self) -> Any:
+        """The class or function itself."""
+        module, name = self.target.split(":")
+        return getattr(importlib.import_module(f"harness.planning.{module}"), name)
+
+
+ENTRIES: Sequence[Entry] = (
+    Entry(
+        name="sa",
+        label="SA",
+        decides=Decides.REPLICATION,
+        about="structure-aware: grows the plan by complete MC-trees; near the optimum, fast",
+        paper="ppa",
+        target="structure_aware:StructureAware",
+    ),
+    Entry(
+        name="greedy",
+        label="Greedy",
+        decides=Decides.REPLICATION,
+        about="the tasks whose own failure hurts most; fastest, blind to what belongs together",
+        paper="ppa",
+        target="greedy:Greedy",
+    ),
+    Entry(
+        name="dp",
+        label="DP",
+        decides=Decides.REPLICATION,
+        about="dynamic programming over MC-trees; optimal, for small topologies",
+        paper="ppa",
+        target="dynamic_programming:DynamicProgramming",
+        proves_optimum=True,
+    ),
+    Entry(
+        name="optimum",
+        label="proven optimum",
+        decides=Decides.REPLICATION,
+        about="mixed-integer programming with a proven bound; also where DP cannot finish",
+        paper="",
+        target="optimum:Optimum",
+    ),
+    Entry(
+        name="exhaustive",
+        label="exhaustive",
+        decides=Decides.REPLICATION,
+        about="every plan there is; for tests and very small topologies",
+        paper="",
+        target="exhaustive:Exhaustive",
+        proves_optimum=True,
+    ),
+    Entry(
+        name="inc",
+        label="INC",
+        decides=Decides.RECOVERY_ORDER,
+        about="whole MC-trees first, those that many failed trees share before others",
+        paper="ppa",
+        target="incremental:Incremental",
+    ),
+    Entry(
+        name="to",
+        label="TO",
+        decides=Decides.RECOVERY_ORDER,
+        about="in topological order, the task whose own failure hurts most first",
+        paper="ppa",
+        target="incremental:TopologicalOrder",
+    ),
+    Entry(
+        name="rppg",
+        label="RPPG",
+        decides=Decides.RISK,
+        about="recovery time times probability of failure, the riskiest tasks within the budget",
+        paper="edge",
+        target="rppg:rppg",
+    ),
+    Entry(
+        name="dra",
+        label="DRA",
+        decides=Decides.PLACEMENT,
+        about="Storm's default: near what a task reads; knows nothing of replicas",
+        paper="edge",
+        target="schedulers:dra",
+    ),
+    Entry(
+        name="ras",
+        label="RAS",
+        decides=Decides.PLACEMENT,
+        about="resilience-aware: replicas, store and ackers near what they protect",
+        paper="edge",
+        target="schedulers:ras",
+    ),
+)
+BY_NAME: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
+
+
+def names(decides: Decides) -> tuple[str, ...]:
+    """The planners that decide this, in the order of the list."""
+    return tuple(entry.name for entry in ENTRIES if entry.decides is decides)
+
+
+def _load(name: str, decides: Decides) -> Any:
+    known = names(decides)
+    if name not in known:
+        other = BY_NAME.get(name)
+        raise UsageError(
+            f"{name} decides {other.decides.value}, and what is wanted is {decides.value}"
+            if other
+            else f"no planner is called {name!r}",
+            remedy=did_you_mean(name, known),
+        )
+    return BY_NAME[name].load()
+
+
+def planner(name: str) -> Planner:
+    """The replication planner called ``name``; `UsageError` if there is none."""
+    found: Planner = _load(name, Decides.REPLICATION)()
+    return found
+
+
+def recovery_order(name: str) -> RecoveryOrder:
+    """The order of recovery called ``name``; `UsageError` if there is none."""
+    found: RecoveryOrder = _load(name, Decides.RECOVERY_ORDER)()
+    return found
+
+
+def scheduler(name: str) -> Scheduler:
+    """The placement strategy called ``name``; `UsageError` if there is none."""
+    found: Scheduler = _load(name, Decides.PLACEMENT)
+    return found
+
+
+def planners_markdown() -> str:
+    """The table of planners for the documents."""
+    lines = ["| planner | decides | how | from |", "|---|---|---|---|"]
+    lines += [
+        f"| {entry.label} (`{entry.name}`) | {entry.decides.value} | {entry.about} "
+        f"| {entry.paper or 'Faultline'} |"
+        for entry in ENTRIES
+    ]
+    return "\n".join(lines) + "\n"
