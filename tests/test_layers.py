@@ -25,6 +25,7 @@ LAYERS = [
     ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
     ["harness.experiment"],
     ["harness.claims", "harness.results"],
+    ["harness.child"],
     ["harness.errors", "harness.seeds", "harness.text"],
     ["harness"],
 ]

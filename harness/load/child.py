@@ -1,25 +1,22 @@
 """The generator's own process: ``python -m harness.load.child``.
 
 Standard input: one JSON line with the client's configuration (a password among it) and the
-streams, then one with the start. Standard output: JSON lines. When standard input ends, the
-harness is gone, and so is this process.
+streams, then one with the start. Standard output: JSON lines (`harness.child`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, TextIO
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from confluent_kafka import KafkaError, Message, Producer
 
+from harness.child import Emit, end_with_parent, orders, speaker
 from harness.load.lag import LagHistogram
 from harness.load.plan import Stream, whole_ms
 from workloads.base import RecordSource
@@ -116,9 +113,9 @@ class _Sender:
         }
 
 
-def generate(orders: TextIO, out: TextIO) -> None:
+def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     """Build the sources, say ready, wait for the start, send, and report."""
-    config = json.loads(orders.readline())
+    config = next(orders)
     nice = _come_first()
     problems: list[str] = []
     producer = Producer(_settings(config["client"], config["delivery_timeout_s"], problems))
@@ -126,24 +123,27 @@ def generate(orders: TextIO, out: TextIO) -> None:
     for stream in streams:
         producer.list_topics(stream.topic, timeout=20)  # its first record must not wait for this
         stream.records.build().payloads(0, 0, 1000)
-    _say(out, event="ready")
-    start_unix_s = json.loads(orders.readline())["start_unix_s"]
-    threading.Thread(target=_end_with_parent, args=(orders,), daemon=True).start()
-    senders = [_Sender(stream, producer, start_unix_s) for stream in streams]
+    emit({"event": "ready"})
+    start = next(orders, None)
+    if start is None:  # the harness is gone
+        return
+    end_with_parent()
+    senders = [_Sender(stream, producer, start["start_unix_s"]) for stream in streams]
     cpu_began_s = time.process_time()
-    _send_all(senders, producer, out)
+    _send_all(senders, producer, emit)
     _drain(senders, producer, within_s=config["delivery_timeout_s"])
-    _say(
-        out,
-        event="done",
-        streams=[sender.summary() for sender in senders],
-        errors=sorted(set(problems)),
-        nice=nice,
-        cpu_s=time.process_time() - cpu_began_s,
+    emit(
+        {
+            "event": "done",
+            "streams": [sender.summary() for sender in senders],
+            "errors": sorted(set(problems)),
+            "nice": nice,
+            "cpu_s": time.process_time() - cpu_began_s,
+        }
     )
 
 
-def _send_all(senders: list[_Sender], producer: Producer, out: TextIO) -> None:
+def _send_all(senders: list[_Sender], producer: Producer, emit: Emit) -> None:
     """Send until the schedule ends, or until a record is lost: the run is spoilt then."""
     reported = 0.0
     while any(sender.sent < sender.total for sender in senders) and not _spoilt(senders):
@@ -151,12 +151,13 @@ def _send_all(senders: list[_Sender], producer: Producer, out: TextIO) -> None:
         producer.poll(0)
         if time.monotonic() - reported >= _REPORT_S:
             reported = time.monotonic()
-            _say(
-                out,
-                event="progress",
-                sent=sum(sender.sent for sender in senders),
-                acknowledged=sum(sender.acknowledged for sender in senders),
-                lag_s=max(sender.lag.quantile_s(0.99) for sender in senders),
+            emit(
+                {
+                    "event": "progress",
+                    "sent": sum(sender.sent for sender in senders),
+                    "acknowledged": sum(sender.acknowledged for sender in senders),
+                    "lag_s": max(sender.lag.quantile_s(0.99) for sender in senders),
+                }
             )
         if moved < _MOST_AT_ONCE:
             time.sleep(SLICE_S)
@@ -197,15 +198,5 @@ def _settings(
     }
 
 
-def _end_with_parent(orders: TextIO) -> None:
-    orders.read()
-    os._exit(1)
-
-
-def _say(out: TextIO, **event: Any) -> None:
-    out.write(json.dumps(event) + "\n")
-    out.flush()
-
-
 if __name__ == "__main__":
-    generate(sys.stdin, sys.stdout)
+    generate(orders(), speaker())

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.child import Child
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.errors import EnvironmentFailure
 from harness.load.lag import LATE_S, LATE_SHARE
 from harness.load.plan import LoadPlan
-
-_LOG_LINES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +58,15 @@ class LoadGenerator:
         """Starts the process and lets it build its records. ``environment`` is added to ours; a
         record that the broker has not taken after ``delivery_timeout_s`` is lost."""
         self.plan = plan
-        self._log = log
-        self._progress = Progress()
-        self._done: dict[str, Any] | None = None
-        self._ready = threading.Event()
-        with log.open("ab") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.load.child"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                text=True,
-                env={**os.environ, **(environment or {})},
-                start_new_session=True,  # Ctrl-C is for the harness, which then ends this
-            )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self._child = Child(
+            "harness.load.child",
+            name="the load generator",
+            log=log,
+            environment=environment,
+            remedy="see whether the broker is alive (its log is beside this one) and run it again",
+        )
         streams = [stream.to_json() for stream in plan.streams]
-        self._send(
+        self._child.send(
             {
                 "client": kafka.confluent(),
                 "delivery_timeout_s": delivery_timeout_s,
@@ -98,7 +82,10 @@ class LoadGenerator:
 
     @property
     def progress(self) -> Progress:
-        return self._progress
+        said = self._child.newest("progress")
+        if said is None:
+            return Progress()
+        return Progress(sent=said["sent"], lag_s=said["lag_s"], acknowledged=said["acknowledged"])
 
     def start(self, start_unix_s: float, *, ready_within_s: float = 60) -> None:
         """Begin sending at that instant, which should lie a moment ahead.
@@ -106,35 +93,30 @@ class LoadGenerator:
         Raises `EnvironmentFailure` when the process does not get ready.
         """
         self.wait_ready(within_s=ready_within_s)
-        self._send({"start_unix_s": start_unix_s})
+        self._child.send({"start_unix_s": start_unix_s})
 
     def wait_ready(self, *, within_s: float = 60) -> None:
         """Return when it could start at once."""
-        if not self._ready.wait(within_s) or self._process.poll() is not None:
-            raise self._failure(f"the load generator was not ready after {within_s:.0f} s")
+        self._child.wait_for("its records", lambda e: e["event"] == "ready", within_s=within_s)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until everything was sent and acknowledged; False if the time ran out first."""
-        try:
-            self._process.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        self._reader.join(timeout=5)
-        return True
+        return self._child.wait(timeout_s)
 
     def result(self) -> LoadResult:
         """How the load went. Raises `EnvironmentFailure` if records were lost."""
-        done = self._done
+        done = self._child.newest("done")
         if done is None:
-            raise self._failure(
-                f"the load generator ended early: it had sent {self._progress.sent} of "
-                f"{self.plan.records} records, and {self._progress.acknowledged} had been taken"
+            progress = self.progress
+            raise self._child.failure(
+                f"the load generator ended early: it had sent {progress.sent} of "
+                f"{self.plan.records} records, and {progress.acknowledged} had been taken"
             )
         acknowledged = sum(stream["acknowledged"] for stream in done["streams"])
         if acknowledged < self.plan.records:
             lost = [reason for stream in done["streams"] for reason in stream["lost"]]
             reasons = "; ".join(sorted({*lost, *done["errors"]})) or "no error was reported"
-            raise self._failure(
+            raise self._child.failure(
                 f"the broker took {acknowledged} of {self.plan.records} records ({reasons})"
             )
         lag, delivery = (_worst(done["streams"], which) for which in ("lag", "delivery"))
@@ -149,49 +131,7 @@ class LoadGenerator:
 
     def stop(self) -> None:
         """End the process, wherever it is. May be called twice."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
-        try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join(timeout=5)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def _send(self, document: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(document) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self._failure("the load generator ended before it began") from error
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            event = json.loads(line)
-            if event["event"] == "ready":
-                self._ready.set()
-            elif event["event"] == "progress":
-                self._progress = Progress(
-                    sent=event["sent"],
-                    lag_s=event["lag_s"],
-                    acknowledged=event["acknowledged"],
-                )
-            else:
-                self._done = event
-        self._ready.set()
-
-    def _failure(self, what: str) -> EnvironmentFailure:
-        lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
-        said = "\n    ".join(["", *lines]) if lines else " (it logged nothing)"
-        return EnvironmentFailure(
-            f"{what}; exit code {self._process.poll()}; the last lines of {self._log}:{said}",
-            remedy="see whether the broker is alive (its log is beside this one) and run it again",
-        )
+        self._child.stop(within_s=2)
 
 
 def _worst(streams: Sequence[Mapping[str, Any]], which: str) -> dict[str, float]:

@@ -147,18 +147,17 @@ def test_a_source_that_fails_is_shown(broker: Broker, tmp_path: Path) -> None:
 def test_it_ends_with_its_parent(broker: Broker, tmp_path: Path) -> None:
     load = generate(broker, tmp_path / "log", stream(RateProfile.constant(100, 3600)))
     load.start(time.time())
-    process = load._process
-    assert process.stdin is not None
-    process.stdin.close()  # what the kernel does when the harness is killed
-    assert process.wait(timeout=30) == 1
+    load._child.hang_up()  # what the kernel does when the harness is killed
+    assert load.wait(30)
+    assert load._child.exit_code == 1
     load.stop()
 
 
 def test_credentials_are_on_no_command_line(broker: Broker, tmp_path: Path) -> None:
     with generate(broker, tmp_path / "log", stream(RateProfile.constant(100, 1))) as load:
         load.wait_ready()
-        command = Path(f"/proc/{load._process.pid}/cmdline").read_bytes()
-        surroundings = Path(f"/proc/{load._process.pid}/environ").read_bytes()
+        command = Path(f"/proc/{load._child.pid}/cmdline").read_bytes()
+        surroundings = Path(f"/proc/{load._child.pid}/environ").read_bytes()
     assert b"harness.load.child" in command
     assert broker.bootstrap.encode() not in command + surroundings, "all of it comes by stdin"
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
+from harness.child import DIED, Emit, orders, speaker
 from harness.engines.structured import accuracy, frames
 from workloads.base import Reference, Workload
 
@@ -30,8 +29,6 @@ POLL_S = 0.1
 RESTART_PAUSE_S = 0.5
 """Between a query's end and its restart: an operator's script does not spin."""
 RESTART_ATTEMPTS = 20
-
-Emit = Callable[[Mapping[str, Any]], None]
 
 
 class Supervised:
@@ -228,31 +225,16 @@ def _session(conf: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _events_to(stream: TextIO) -> Emit:
-    lock = threading.Lock()
-
-    def emit(event: Mapping[str, Any]) -> None:
-        with lock, contextlib.suppress(BrokenPipeError):
-            stream.write(json.dumps(event) + "\n")
-            stream.flush()
-
-    return emit
-
-
 def main() -> None:
-    # Only events may go where the harness reads; whatever else is printed belongs in the log.
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    emit = _events_to(events)
-    orders = iter(sys.stdin.readline, "")
+    emit = speaker()
+    told = orders()
     driver: Driver | None = None
     try:
-        driver = Driver(json.loads(next(orders)), emit)
-        for line in orders:
-            order = json.loads(line)
+        driver = Driver(next(told), emit)
+        for order in told:
             driver.follow(order.pop("command"), order)
     except BaseException as error:
-        emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:4000]})
+        emit({"event": DIED, "error": f"{type(error).__name__}: {error}"[:4000]})
         raise
     finally:
         if driver is not None:

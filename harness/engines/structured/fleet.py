@@ -186,7 +186,7 @@ def running_fleet(cluster: Cluster, scheme: str, *, brief: bool = False) -> Iter
         for application in applications:
             application.hang_up()
         for application in applications:
-            application.stop()
+            application.stop(within_s=20)
 
 
 def warm_fleet(cluster: Cluster, scheme: str, context: Context) -> Fleet:

@@ -1,0 +1,232 @@
+"""A child process that speaks JSON: one object a line, orders in, events out.
+
+`Child` is the harness's side. `orders`, `speaker` and `end_with_parent` are the child's. Passwords
+come as orders, so that they stand neither on a command line nor in an environment; the end of the
+child's standard input means that the harness is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import psutil
+
+from harness.errors import EnvironmentFailure
+
+DIED = "died"
+"""The event that ends every child's story: with its own words, or because its output ended."""
+_LOG_LINES = 15
+
+Event = Mapping[str, Any]
+Emit = Callable[[Event], None]
+
+
+class Child:
+    """A process that runs a module of ours. Everything it says is kept in `events`, in order."""
+
+    def __init__(
+        self,
+        module: str,
+        *,
+        name: str,
+        log: Path,
+        remedy: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts ``python -m module``. ``name`` and ``remedy`` are for error messages, ``log``
+        takes its standard error, ``environment`` is added to ours."""
+        self.name, self.log = name, log
+        self.events: list[Event] = []
+        self._remedy = remedy
+        self._changed = threading.Condition()
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,  # Ctrl-C is for the harness, which then ends this
+            )
+        self._reader = threading.Thread(target=self._read, name=f"hear {name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it lives."""
+        return self._process.poll()
+
+    def send(self, order: Mapping[str, Any]) -> None:
+        """Give an order; `wait_for` tells what came of it."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # ValueError: `hang_up` closed it
+            raise self.failure(f"{self.name} is gone and takes no order") from None
+
+    def mark(self) -> int:
+        """The number of events so far: where `wait_for` and `since` may begin."""
+        with self._changed:
+            return len(self.events)
+
+    def since(self, mark: int, kind: str) -> list[Event]:
+        """The events of one kind from ``mark`` on."""
+        with self._changed:
+            return [event for event in self.events[mark:] if event["event"] == kind]
+
+    def newest(self, kind: str) -> Event | None:
+        """The last event of one kind."""
+        with self._changed:
+            return next((e for e in reversed(self.events) if e["event"] == kind), None)
+
+    def wait_for(
+        self,
+        what: str,
+        found: Callable[[Event], bool],
+        *,
+        within_s: float,
+        since: int = 0,
+    ) -> Event:
+        """The first event from ``since`` on that ``found`` accepts.
+
+        Raises `EnvironmentFailure`, naming ``what`` was waited for, when the deadline passes or
+        the process dies.
+        """
+        deadline = time.monotonic() + within_s
+        with self._changed:
+            checked = since
+            while True:
+                for event in self.events[checked:]:
+                    if found(event):
+                        return event
+                    if event["event"] == DIED:
+                        raise self.failure(
+                            f"{self.name}: waiting for {what}: it gave up: {event['error']}"
+                        )
+                checked = len(self.events)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self.failure(
+                        f"{self.name}: waiting for {what}: nothing came within {within_s:.0f} s"
+                    )
+                self._changed.wait(left)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the process has ended and all it said was heard; False if the time ran out
+        first."""
+        try:
+            self._process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        self._reader.join(timeout=5)
+        return True
+
+    def used(self) -> tuple[float, int]:
+        """CPU seconds and resident bytes of the process and everything below it; zeros once it
+        is gone."""
+        try:
+            root = psutil.Process(self.pid)
+            processes = [root, *root.children(recursive=True)]
+            times = [process.cpu_times() for process in processes]
+            resident = sum(process.memory_info().rss for process in processes)
+        except psutil.NoSuchProcess:
+            return 0.0, 0
+        return sum(t.user + t.system for t in times), resident
+
+    def hang_up(self) -> None:
+        """End its standard input, so that it ends by itself."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def stop(self, *, within_s: float) -> None:
+        """Let it end by itself, then kill it with everything below it. May be called twice."""
+        self.hang_up()
+        if not self.wait(within_s):
+            self._kill()
+        self._reader.join(timeout=5)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def failure(self, what: str) -> EnvironmentFailure:
+        """An error about it: ``what`` happened, whether it lives, its last log lines."""
+        code = self.exit_code
+        alive = "its process lives" if code is None else f"its process ended with exit code {code}"
+        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        said = "\n    ".join(["", *lines]) if lines else " (it is empty)"
+        return EnvironmentFailure(
+            f"{what}; {alive}. Last lines of {self.log}:{said}", remedy=self._remedy
+        )
+
+    def _kill(self) -> None:
+        try:
+            children = psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        self._process.kill()
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._keep(json.loads(line))
+        self._keep({"event": DIED, "error": "its output ended"})
+
+    def _keep(self, event: Event) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+
+def orders() -> Iterator[dict[str, Any]]:
+    """In a child: what it is told, until the harness hangs up."""
+    return (json.loads(line) for line in iter(sys.stdin.readline, ""))
+
+
+def speaker() -> Emit:
+    """In a child: how it says something, from any thread. Call it once, first: afterwards only
+    events go where the harness listens, and whatever else is printed goes to the log."""
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return emit_to(stream)
+
+
+def emit_to(stream: TextIO) -> Emit:
+    """Events as lines of a stream. Nobody listening is no error: the end of the standard input
+    ends the child."""
+    lock = threading.Lock()
+
+    def emit(event: Event) -> None:
+        with lock, contextlib.suppress(BrokenPipeError):
+            stream.write(json.dumps(event) + "\n")
+            stream.flush()
+
+    return emit
+
+
+def end_with_parent() -> None:
+    """In a child that takes no more orders: end with exit code 1 when the harness is gone."""
+
+    def watch() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

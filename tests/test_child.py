@@ -1,0 +1,98 @@
+"""Child processes: what they say is heard, and how they end is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.child import DIED, Child, end_with_parent, orders, speaker
+from harness.errors import EnvironmentFailure
+
+WITHIN_S = 60
+
+
+def main() -> None:
+    """The child: repeats what it is told until it is told to do something else."""
+    emit = speaker()
+    print("this belongs in the log")
+    for order in orders():
+        match order["do"]:
+            case "repeat":
+                emit({"event": "repeated", "what": order["what"]})
+            case "fail":
+                raise RuntimeError("it was told to")
+            case "stay":
+                end_with_parent()
+                emit({"event": "staying"})
+                while True:
+                    sys.stdout.flush()
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Iterator[Child]:
+    made = Child(
+        "tests.test_child", name="the echo", log=tmp_path / "log", remedy="look into the log"
+    )
+    yield made
+    made.stop(within_s=WITHIN_S)
+    made.stop(within_s=WITHIN_S)
+    assert made.exit_code is not None
+
+
+def test_orders_go_in_and_events_come_out_in_order(child: Child) -> None:
+    for what in ("a", "b", "c"):
+        child.send({"do": "repeat", "what": what})
+    child.wait_for("the last one", lambda e: e.get("what") == "c", within_s=WITHIN_S)
+    assert [e["what"] for e in child.since(0, "repeated")] == ["a", "b", "c"]
+    assert child.newest("repeated") == {"event": "repeated", "what": "c"}
+    assert child.newest("never") is None
+
+
+def test_waiting_may_begin_at_a_mark(child: Child) -> None:
+    child.send({"do": "repeat", "what": "before"})
+    child.wait_for("it", lambda e: e["event"] == "repeated", within_s=WITHIN_S)
+    mark = child.mark()
+    child.send({"do": "repeat", "what": "after"})
+    found = child.wait_for("it", lambda e: e["event"] == "repeated", within_s=WITHIN_S, since=mark)
+    assert found["what"] == "after"
+
+
+def test_what_it_prints_goes_to_the_log(child: Child) -> None:
+    child.hang_up()
+    assert child.wait(WITHIN_S)
+    assert child.exit_code == 0
+    assert "this belongs in the log" in child.log.read_text()
+    assert [event["event"] for event in child.events] == [DIED]
+
+
+def test_a_child_that_dies_says_how(child: Child) -> None:
+    child.send({"do": "fail"})
+    with pytest.raises(EnvironmentFailure) as caught:
+        child.wait_for("an answer", lambda e: e["event"] == "repeated", within_s=WITHIN_S)
+    assert "the echo: waiting for an answer" in str(caught.value)
+    assert child.wait(WITHIN_S)
+    failure = str(child.failure("it ended"))
+    assert "exit code 1" in failure
+    assert "it was told to" in failure, "the traceback is in its log"
+
+
+def test_an_order_to_a_dead_child_is_an_error(child: Child) -> None:
+    child.hang_up()
+    with pytest.raises(EnvironmentFailure, match="takes no order"):
+        child.send({"do": "repeat", "what": "x"})
+
+
+def test_a_busy_child_ends_with_its_parent(child: Child) -> None:
+    child.send({"do": "stay"})
+    child.wait_for("it to be busy", lambda e: e["event"] == "staying", within_s=WITHIN_S)
+    assert child.used()[1] > 0
+    child.hang_up()
+    assert child.wait(WITHIN_S)
+    assert child.exit_code == 1
+
+
+if __name__ == "__main__":
+    main()
