@@ -19,8 +19,9 @@ from harness.engines.simulated.campaign import reports as reports_of
 from harness.engines.simulated.kernel import MESSAGE, Kernel
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import SCHEMES, draw
+from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.topologies import layered
+from harness.protocol.schemes import SCHEMES
 
 SEEDS = range(6)
 

@@ -90,8 +90,8 @@ def command(
 
 
 def _check_names(scheme: str | None, topology: str | None) -> None:
-    from harness.engines.simulated.schedule import SCHEMES
     from harness.engines.simulated.topologies import TOPOLOGIES
+    from harness.protocol.schemes import SCHEMES
 
     for kind, name, known in (("scheme", scheme, SCHEMES), ("topology", topology, TOPOLOGIES)):
         if name is not None and name not in known:

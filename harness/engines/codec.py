@@ -47,7 +47,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import EnvironmentFailure, UsageError
-from harness.protocol import effects, inputs, registry, scheme, wiring
+from harness.protocol import effects, inputs, output, registry, scheme, wiring
 from harness.protocol.operators import Payload
 
 VALUE, TABLE, DICTIONARIES = b"FLV1", b"FLT1", b"FLD1"
@@ -333,7 +333,7 @@ class Shape(NamedTuple):
 
 _CLASSES = {
     kind
-    for module in (inputs, effects, registry, scheme, wiring)
+    for module in (inputs, effects, output, registry, scheme, wiring)
     for kind in vars(module).values()
     if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__
 }

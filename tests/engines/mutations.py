@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from harness.engines.simulated.log import OutputPartition, Store
 from harness.engines.simulated.run import Report, simulate
 from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.store import Store
 from harness.protocol import coordinator as coordinator_module
 from harness.protocol import recovery
 from harness.protocol import task as task_module
@@ -28,6 +28,7 @@ from harness.protocol.inbox import Inbox
 from harness.protocol.inputs import Start
 from harness.protocol.node import NodeMachine
 from harness.protocol.outbox import Outbox
+from harness.protocol.output import OutputBatch, OutputReader
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.registry import Assignment
@@ -367,15 +368,13 @@ def lets_everybody_store(_self: Store, _task: int, _term: int | None) -> bool:
     return True
 
 
-def lets_everybody_append(
-    self: OutputPartition, at_us: int, term: int, sequence: int, records: Any
-) -> bool:
-    if term != self.term:
-        sequence = self.sequence + 1
-    return _append(self, at_us, self.term, sequence, records)
+def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
+    if isinstance(entry, OutputBatch) and entry.term != self.term:
+        entry = OutputBatch(term=self.term, sequence=self.sequence + 1, records=entry.records)
+    return _accept(self, entry)
 
 
-_append = OutputPartition.append
+_accept = OutputReader.accept
 
 
 def restores_the_lost_alone(self: Any, lost: list[int]) -> None:
@@ -431,7 +430,7 @@ MUTATIONS = (
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 1),
     Mutation("ignore the planner's order of recovery", CoordinatorMachine, "_in_order", ignores_the_order, LOCAL, 7),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 149),
-    Mutation("an output partition that does not fence", OutputPartition, "append", lets_everybody_append, LOCAL, 3),
+    Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 
 HARMLESS = Mutation("roll back the lost task alone", CoordinatorMachine, "_restore_global", restores_the_lost_alone, ("global",), 0)  # fmt: skip

@@ -129,7 +129,8 @@ def test_every_payload_and_state_comes_back_as_it_was(value: Any) -> None:
 
 
 def test_schemes_and_wirings_come_back_as_they_were() -> None:
-    from harness.engines.simulated.schedule import SCHEMES, draw
+    from harness.engines.simulated.schedule import draw
+    from harness.protocol.schemes import SCHEMES
 
     for seed, name in enumerate(SCHEMES):
         options = draw(seed, scheme=name)

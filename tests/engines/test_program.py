@@ -7,9 +7,10 @@ import pytest
 
 from harness.engines.program import Program, host
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import SCHEMES, draw
+from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol.effects import Kind
+from harness.protocol.schemes import SCHEMES
 from tests.engines.mutations import MUTATIONS
 from tests.workloads.agreement import START_US, ordered, require_equal, steady
 from workloads import wordcount, worldcup

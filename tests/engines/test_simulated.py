@@ -13,9 +13,10 @@ import pytest
 from harness.engines.simulated.kernel import MESSAGE, TIMER, Kernel
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.run import Report, shrink, simulate
-from harness.engines.simulated.schedule import SCHEMES, draw
+from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol.registry import NodeInfo
+from harness.protocol.schemes import SCHEMES
 from tests.engines.mutations import HARMLESS, MUTATIONS, Mutation, first_caught
 
 ROOT = Path(__file__).parent.parent.parent

@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar, Protocol
 
+from harness.engines.hosting import EFFECTS
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
-from harness.engines.simulated.log import OutputPartition, Store
 from harness.engines.simulated.options import Fault, Options
+from harness.engines.simulated.store import Store
 from harness.engines.simulated.synthetic import CountOperator, DigestOperator
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.operators import TaskOperator
+from harness.protocol.output import OutputPartition
 from harness.protocol.scheme import Method
 from harness.protocol.story import KEPT
 from harness.protocol.task import TaskMachine
@@ -108,7 +110,7 @@ class Hosting:
     """The machines of one run, and what passes between them."""
 
     performers: ClassVar[dict[type, Callable[[Any, SimulatedNode, Any], None]]] = {}
-    """How each effect of a node is done; `World` fills it."""
+    """How each effect of a node is done, by where that is; `World` fills it."""
 
     def __init__(
         self,
@@ -132,7 +134,9 @@ class Hosting:
         self.validate = validate
         self._kept = kept
         self.store = Store()
-        self.partitions = {sink: OutputPartition() for sink in self.wiring.sinks}
+        self.partitions = {
+            sink: OutputPartition(lambda: self.kernel.now) for sink in self.wiring.sinks
+        }
         self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
         self.coordinator: CoordinatorMachine | None = None
         self._coordinator_life = 0
@@ -251,11 +255,22 @@ class Hosting:
             self.tracer.computed(self, node.number, item, begin, done)
         self.kernel.at(done, ANSWER, self._tell, node.number, node.boot, item)
 
-    def _process(self, node: SimulatedNode, effect: do.ProcessBatch) -> None:
-        for observer in self.observers:
-            observer.processing(node.number, effect)
+    def _operate(self, node: SimulatedNode, effect: do.ProcessBatch | do.RebuildState) -> None:
+        """Run the operator at once; its answer comes when the node has had the time for it."""
         operator = self.operators[effect.task]
-        state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
+        if isinstance(effect, do.ProcessBatch):
+            for observer in self.observers:
+                observer.processing(node.number, effect)
+            cost = self._process_us(effect, operator)
+            self.compute_us[effect.task] += cost
+            lane = 1 if effect.run is told.Run.TENTATIVE else 0
+        else:
+            cost, lane = self._rebuild_us(effect, operator), 0
+        perform = EFFECTS[type(effect)].perform
+        assert perform is not None
+        self._compute(node, cost, perform(effect, operator), lane)
+
+    def _process_us(self, effect: do.ProcessBatch, operator: TaskOperator) -> int:
         costs = self._costs
         cost = costs.batch_us
         if costs.tuple_us:
@@ -267,38 +282,18 @@ class Hosting:
             copying = each * operator.state_tuples(effect.state)
             self.copy_us[effect.task] += copying
             cost += copying
-        self.compute_us[effect.task] += cost
-        answer = told.BatchProcessed(
-            cause=effect.cause,
-            task=effect.task,
-            incarnation=effect.incarnation,
-            run=effect.run,
-            ticket=effect.ticket,
-            batch=effect.batch,
-            state=state,
-            outputs=outputs,
-        )
-        self._compute(node, cost, answer, 1 if effect.run is told.Run.TENTATIVE else 0)
+        return cost
 
-    def _rebuild(self, node: SimulatedNode, effect: do.RebuildState) -> None:
-        operator, costs = self.operators[effect.task], self._costs
-        state = effect.state
-        cost = costs.copy_us * operator.state_tuples(state)
+    def _rebuild_us(self, effect: do.RebuildState, operator: TaskOperator) -> int:
+        costs = self._costs
+        cost = costs.copy_us * operator.state_tuples(effect.state)
         each = costs.tuple_us + (costs.compare_us if effect.method is Method.UNDO else 0)
         for offset, inputs in enumerate(effect.inputs):
             count = operator.tuples(inputs)
             cost += each * count
             if effect.method is Method.UNDO and offset == len(effect.inputs) - 1:
                 cost += costs.compare_us * count * effect.undone
-            state, _ = operator.process(state, effect.first_batch + offset, inputs)
-        answer = told.StateRebuilt(
-            cause=effect.cause,
-            task=effect.task,
-            incarnation=effect.incarnation,
-            ticket=effect.ticket,
-            state=state,
-        )
-        self._compute(node, cost, answer)
+        return cost
 
     def _send(self, node: SimulatedNode, effect: do.Send) -> None:
         for observer in self.observers:
@@ -381,13 +376,11 @@ class Hosting:
     def _serve_registry(self, effect: do.StoreRegistry | do.LoadRegistry, life: int) -> None:
         if self.store_away:
             return
-        answer: told.CoordinatorInput
         if isinstance(effect, do.StoreRegistry):
-            self.store.put_registry(effect.version, effect.registry)
             self.store.forget(getattr(effect.registry, "epoch", 0))
-            answer = told.RegistryStored(cause=effect.cause, version=effect.version)
-        else:
-            answer = told.RegistryLoaded(cause=effect.cause, registry=self.store.registry)
+        perform = EFFECTS[type(effect)].perform
+        assert perform is not None
+        answer = perform(effect, self.store)
         at = self.kernel.now + self.options.network.store_us
         self.kernel.at(at, ANSWER, self._tell_coordinator, answer, life)
 

@@ -11,7 +11,6 @@ from random import Random
 
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.topologies import TOPOLOGIES, named
-from harness.errors import UsageError
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import (
     Closing,
@@ -22,11 +21,10 @@ from harness.protocol.scheme import (
     Scheme,
     Tentative,
 )
+from harness.protocol.schemes import SCHEMES, Replicas, family, make_scheme
 from harness.protocol.wiring import Wiring
 from harness.seeds import derive_seed
-from harness.text import did_you_mean
 
-SCHEMES = ("replay", "checkpoint", "global", "active", "rppg", "ppa", "dpc")
 INTERVAL_US = 1_000_000
 SLOWNESS = (3, 10, 40)
 
@@ -47,7 +45,7 @@ def draw(
     def random(name: str) -> Random:
         return Random(derive_seed(seed, "schedule", name))
 
-    name = scheme or random("scheme").choice(SCHEMES)
+    name = scheme or random("scheme").choice(list(SCHEMES))
     shape = topology or random("topology").choice([t for t in TOPOLOGIES if t != "recovery"])
     if wiring is None:
         wiring = named(shape, random("wiring"))
@@ -73,33 +71,24 @@ def draw(
 
 def draw_scheme(name: str, wiring: Wiring, random: Random) -> Scheme:
     """The scheme ``name`` with intervals, plan and policies drawn."""
-    if name not in SCHEMES:
-        raise UsageError(
-            f"there is no scheme {name!r} to simulate", remedy=did_you_mean(name, SCHEMES)
-        )
+    kind = family(name)
     every = random.randint(1, 6)
     inner = [task for task in wiring.tasks if wiring.upstream[task]]
     some = tuple(sorted(random.sample(inner, random.randint(0, len(inner)))))
     order = list(wiring.tasks)
     random.shuffle(order)
     beat = random.choice((500_000, 1_000_000, 2_000_000))
-    scheme = Scheme(
-        name=name,
-        recovery={"replay": Recovery.REPLAY, "global": Recovery.GLOBAL}.get(name, Recovery.LOCAL),
-        checkpoint_every=0 if name == "replay" else every,
+    return make_scheme(
+        name,
+        wiring,
+        checkpoint_every=every,
         trim_every_us=random.choice((1, 2, 5)) * 1_000_000,
         recovery_order=tuple(order),
         heartbeat_us=beat,
         suspect_after_us=beat * random.choice((2, 3)) + beat // 2,
+        plan=some if kind.replicas is Replicas.PLANNED else (),
+        tentative=None if kind.closing is None else _tentative(kind.closing, random),
     )
-    if name in ("active", "ppa"):
-        plan = tuple(wiring.tasks) if name == "active" else some
-        return replace(scheme, replicated=plan, tentative=_tentative(Closing.COORDINATOR, random))
-    if name == "rppg":
-        return replace(scheme, replicated=some)
-    if name == "dpc":
-        return replace(scheme, replicated=some, tentative=_tentative(Closing.TASK, random))
-    return scheme
 
 
 def _tentative(closing: Closing, random: Random) -> Tentative:
@@ -109,7 +98,6 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
     }
     method = random.choice(list(Method))
     return Tentative(
-        closing=closing,
         bound_us=random.choice(bounds[closing]),
         during_failure=random.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
         during_stabilization=random.choice(list(Policy)),

@@ -5,116 +5,79 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from harness.engines.hosting import EFFECTS
 from harness.engines.simulated.hosting import Hosting, SimulatedNode
 from harness.engines.simulated.kernel import ANSWER
 from harness.engines.simulated.synthetic import source_batch
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.output import OutputPartition
 
 
 class Serving(Hosting):
     """Requests of nodes to the store, the output partitions and the source log."""
 
-    def _request(self, node: SimulatedNode, latency: int, action: Callable[[], Any]) -> None:
-        """Perform ``action`` at a server after ``latency``; its result is told to the node."""
-        if not node.cut:
-            at = self.kernel.now + latency
-            self.kernel.at(at, ANSWER, self._serve, node.number, node.boot, latency, action)
+    def _ask_store(
+        self, node: SimulatedNode, effect: do.StoreCheckpoint | do.LoadCheckpoint
+    ) -> None:
+        if isinstance(effect, do.StoreCheckpoint):
+            latency = self._write_us(node, effect.checkpoint)
+        else:
+            latency = self._read_us(effect)
+        self._request(node, latency, effect, lambda: None if self.store_away else self.store)
 
-    def _serve(self, number: int, boot: int, latency: int, action: Callable[[], Any]) -> None:
-        answer = action()
-        if answer is not None and not self.nodes[number].cut:
-            self.kernel.at(self.kernel.now + latency, ANSWER, self._tell, number, boot, answer)
-
-    def _store_checkpoint(self, node: SimulatedNode, effect: do.StoreCheckpoint) -> None:
-        checkpoint = effect.checkpoint
+    def _write_us(self, node: SimulatedNode, checkpoint: told.Checkpoint) -> int:
+        """Until a checkpoint is at the store; the node computes nothing while it writes."""
         size = self.operators[checkpoint.task].state_tuples(checkpoint.state)
         cost = self.options.costs.store_us * size * node.slowness
         self.copy_us[checkpoint.task] += cost
         node.free_at[0] = max(self.kernel.now, node.free_at[0]) + cost
         network = self.options.network
-        latency = node.free_at[0] - self.kernel.now + network.store_us + network.transfer_us(size)
+        return node.free_at[0] - self.kernel.now + network.store_us + network.transfer_us(size)
 
-        def put() -> told.NodeInput | None:
-            if self.store_away:
-                return None
-            kind = told.CheckpointStored if self.store.put(checkpoint) else None
-            if kind is None:
-                return told.CheckpointRefused(
-                    cause=effect.cause, task=checkpoint.task, incarnation=effect.incarnation
-                )
-            return told.CheckpointStored(
-                cause=effect.cause,
-                task=checkpoint.task,
-                incarnation=effect.incarnation,
-                position=checkpoint.position,
-            )
-
-        self._request(node, latency, put)
-
-    def _load_checkpoint(self, node: SimulatedNode, effect: do.LoadCheckpoint) -> None:
+    def _read_us(self, effect: do.LoadCheckpoint) -> int:
         found = self.store.get(effect.task, effect.position)
         size = self.operators[effect.task].state_tuples(found.state) if found else 0
         network = self.options.network
-        latency = network.store_us + network.transfer_us(size) + self.options.costs.load_us * size
+        return network.store_us + network.transfer_us(size) + self.options.costs.load_us * size
 
-        def get() -> told.NodeInput | None:
-            if self.store_away:
-                return None
-            if not self.store.claim(effect.task, effect.term):
-                return told.CheckpointRefused(
-                    cause=effect.cause, task=effect.task, incarnation=effect.incarnation
-                )
-            return told.CheckpointLoaded(
-                cause=effect.cause,
-                task=effect.task,
-                incarnation=effect.incarnation,
-                checkpoint=self.store.get(effect.task, effect.position),
-            )
+    def _ask_output(self, node: SimulatedNode, effect: do.ClaimOutput | do.PublishOutput) -> None:
+        partition = self.partitions[effect.task]
+        self._request(
+            node,
+            self.options.network.log_us,
+            effect,
+            lambda: None if self.log_away else partition,
+        )
 
-        self._request(node, latency, get)
+    def _request(
+        self, node: SimulatedNode, latency: int, effect: do.Effect, server: Callable[[], Any]
+    ) -> None:
+        """Have ``effect`` done at a server after ``latency``, and the node told after another."""
+        if not node.cut:
+            at = self.kernel.now + latency
+            self.kernel.at(at, ANSWER, self._serve, node, node.boot, latency, effect, server)
 
-    def _claim(self, node: SimulatedNode, effect: do.ClaimOutput) -> None:
-        def claim() -> told.NodeInput | None:
-            if self.log_away:
-                return None
-            partition = self.partitions[effect.task]
-            if not partition.claim(effect.term):
-                return told.OutputRefused(
-                    cause=effect.cause, task=effect.task, incarnation=effect.incarnation
-                )
-            return told.OutputClaimed(
-                cause=effect.cause,
-                task=effect.task,
-                incarnation=effect.incarnation,
-                next_stable=partition.next_stable,
-                next_tentative=partition.next_tentative,
-            )
-
-        self._request(node, self.options.network.log_us, claim)
-
-    def _publish(self, node: SimulatedNode, effect: do.PublishOutput) -> None:
-        def append() -> told.NodeInput | None:
-            if self.log_away:
-                return None
-            partition = self.partitions[effect.task]
-            before = len(partition.records)
-            now = self.kernel.now
-            if not partition.append(now, effect.term, effect.sequence, effect.records):
-                return told.OutputRefused(
-                    cause=effect.cause, task=effect.task, incarnation=effect.incarnation
-                )
-            if len(partition.records) > before:
-                for observer in self.observers:
-                    observer.published(effect.task, now, effect.records)
-            return told.OutputPublished(
-                cause=effect.cause,
-                task=effect.task,
-                incarnation=effect.incarnation,
-                sequence=effect.sequence,
-            )
-
-        self._request(node, self.options.network.log_us, append)
+    def _serve(
+        self,
+        node: SimulatedNode,
+        boot: int,
+        latency: int,
+        effect: do.Effect,
+        server: Callable[[], Any],
+    ) -> None:
+        found = server()
+        if found is None:
+            return
+        before = len(found.records) if isinstance(found, OutputPartition) else 0
+        perform = EFFECTS[type(effect)].perform
+        assert perform is not None, "servers are asked for what they can do"
+        answer = perform(effect, found)
+        if isinstance(effect, do.PublishOutput) and len(found.records) > before:
+            for observer in self.observers:
+                observer.published(effect.task, self.kernel.now, effect.records)
+        if not node.cut:
+            self.kernel.at(self.kernel.now + latency, ANSWER, self._tell, node.number, boot, answer)
 
     def _read_source(self, node: SimulatedNode, effect: do.ReadSource) -> None:
         key = (effect.task, node.number, effect.incarnation)

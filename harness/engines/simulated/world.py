@@ -8,11 +8,12 @@ is drawn in the order of events, so a run is a function of its options.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
+from harness.engines.hosting import EFFECTS, Place
 from harness.engines.simulated.kernel import FAULT, MESSAGE
 from harness.engines.simulated.options import Fault, FaultKind
 from harness.engines.simulated.servers import Serving
-from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import NodeMachine
@@ -172,15 +173,15 @@ class World(Serving):
         self._perform_coordinator(self.coordinator.start(now=now))
 
 
+_BY_PLACE: dict[Place, Callable[..., None]] = {
+    Place.OPERATOR: World._operate,
+    Place.STORE: World._ask_store,
+    Place.OUTPUT: World._ask_output,
+    Place.LOG: World._read_source,
+    Place.TASKS: World._send,
+    Place.COORDINATOR: World._beat,
+    Place.CLOCK: World._set_timer,
+}
 World.performers = {
-    do.Send: World._send,
-    do.SendHeartbeat: World._beat,
-    do.SetTimer: World._set_timer,
-    do.ProcessBatch: World._process,
-    do.RebuildState: World._rebuild,
-    do.StoreCheckpoint: World._store_checkpoint,
-    do.LoadCheckpoint: World._load_checkpoint,
-    do.ClaimOutput: World._claim,
-    do.PublishOutput: World._publish,
-    do.ReadSource: World._read_source,
+    kind: _BY_PLACE[deed.place] for kind, deed in EFFECTS.items() if deed.place in _BY_PLACE
 }

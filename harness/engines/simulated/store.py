@@ -1,61 +1,8 @@
-"""The log (Kafka) and the store (Redis) as the protocol needs them: durable, fenced, fallible."""
+"""The store (Redis) as the protocol needs it: durable and fenced."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.inputs import Checkpoint
-
-
-@dataclass(slots=True)
-class Published:
-    """One record in an output partition."""
-
-    at_us: int
-    term: int
-    record: OutputRecord
-
-
-class OutputPartition:
-    """Append-only; one writer at a time, the one that claimed with the highest term."""
-
-    def __init__(self) -> None:
-        self.records: list[Published] = []
-        self.term = -1
-        self.sequence = 0
-        self.next_stable = 0
-        self.next_tentative = 0
-
-    def claim(self, term: int) -> bool:
-        """Fence lower terms off; False if a higher one has claimed."""
-        if term < self.term:
-            return False
-        if term > self.term:
-            self.term, self.sequence = term, 0
-        return True
-
-    def append(
-        self, at_us: int, term: int, sequence: int, records: tuple[OutputRecord, ...]
-    ) -> bool:
-        """Append once per (term, sequence); False if the term is fenced off."""
-        if term != self.term:
-            return False
-        if sequence == self.sequence + 1:
-            self.sequence = sequence
-            for record in records:
-                self.records.append(Published(at_us, term, record))
-                self._note(record)
-        return True
-
-    def _note(self, record: OutputRecord) -> None:
-        if record.kind is Kind.STABLE:
-            self.next_stable = record.batch + 1
-            self.next_tentative = max(self.next_tentative, self.next_stable)
-        elif record.kind is Kind.UNDO:
-            self.next_tentative = record.batch
-        else:
-            self.next_tentative = record.batch + 1
 
 
 class Store:

@@ -1,0 +1,221 @@
+"""What a host does for each effect, and what it answers: one table for all hosts.
+
+A host owns time, links and servers; the protocol's machines ask for things by effects. `EFFECTS`
+says for each kind of effect where it is done, how, and which inputs may answer it. The how is a
+function of the effect and of a server (an operator, a store, an output partition) that the host
+hands in, so that a simulated store and a real one answer by the same rules. When, and whether at
+all, is the host's own matter: it may drop an effect, but must not invent its answer.
+
+What is done at a `Place` without a server (links, timers, reading) has no function here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.operators import TaskOperator
+
+
+class Place(StrEnum):
+    """Where an effect is done."""
+
+    OPERATOR = "operator"
+    """On the node, by the task's operator; takes its time."""
+    STORE = "store"
+    """At the store of checkpoints and the registry."""
+    OUTPUT = "output"
+    """At a sink's output partition."""
+    LOG = "log"
+    """At a source's log partition, for as long as the copy reads."""
+    TASKS = "tasks"
+    """On its way to the copies of a task, as a message."""
+    NODE = "node"
+    """On its way to a node, as an order."""
+    COORDINATOR = "coordinator"
+    """On its way to the coordinator, as a heartbeat."""
+    CLOCK = "clock"
+    """At the clock of whoever asked."""
+
+
+class CheckpointStore(Protocol):
+    """What a store does for checkpoints; each call is atomic."""
+
+    def claim(self, task: int, term: int | None) -> bool:
+        """Refuse lower terms of ``task`` from now on; False if this one is refused. None claims
+        nothing and is never refused."""
+
+    def put(self, checkpoint: told.Checkpoint) -> bool:
+        """Keep ``checkpoint``; False if its term is refused."""
+
+    def get(self, task: int, position: int | None) -> told.Checkpoint | None:
+        """The checkpoint at ``position``, or the latest one; None if there is none."""
+
+
+class RegistryStore(Protocol):
+    """What a store does for the registry; each call is atomic."""
+
+    registry: object | None
+
+    def put_registry(self, version: int, registry: object) -> None: ...
+
+
+class Output(Protocol):
+    """An output partition that follows the rules of `harness.protocol.output`."""
+
+    next_stable: int
+    next_tentative: int
+
+    def claim(self, term: int) -> bool:
+        """Fence lower terms off; False if a higher one has claimed."""
+
+    def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:
+        """Append once per (term, sequence); False if the term is fenced off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What a host does for one kind of effect."""
+
+    place: Place
+    answers: tuple[type[told.Input], ...] = ()
+    """What may answer; all but an operator's may stay away."""
+    perform: Callable[[Any, Any], Any] | None = None
+    """(effect, server) to the answer; None where the host passes something on."""
+
+
+# -- operators -----------------------------------------------------------------------------
+
+
+def process(effect: do.ProcessBatch, operator: TaskOperator) -> told.BatchProcessed:
+    """Run one batch."""
+    state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
+    return told.BatchProcessed(
+        cause=effect.cause,
+        task=effect.task,
+        incarnation=effect.incarnation,
+        run=effect.run,
+        ticket=effect.ticket,
+        batch=effect.batch,
+        state=state,
+        outputs=outputs,
+    )
+
+
+def rebuild(effect: do.RebuildState, operator: TaskOperator) -> told.StateRebuilt:
+    """Run batches for their state alone."""
+    state = effect.state
+    for batch, inputs in enumerate(effect.inputs, effect.first_batch):
+        state, _ = operator.process(state, batch, inputs)
+    return told.StateRebuilt(
+        cause=effect.cause,
+        task=effect.task,
+        incarnation=effect.incarnation,
+        ticket=effect.ticket,
+        state=state,
+    )
+
+
+# -- the store -----------------------------------------------------------------------------
+
+
+def store_checkpoint(
+    effect: do.StoreCheckpoint, store: CheckpointStore
+) -> told.CheckpointStored | told.CheckpointRefused:
+    checkpoint = effect.checkpoint
+    if not store.put(checkpoint):
+        return told.CheckpointRefused(
+            cause=effect.cause, task=checkpoint.task, incarnation=effect.incarnation
+        )
+    return told.CheckpointStored(
+        cause=effect.cause,
+        task=checkpoint.task,
+        incarnation=effect.incarnation,
+        position=checkpoint.position,
+    )
+
+
+def load_checkpoint(
+    effect: do.LoadCheckpoint, store: CheckpointStore
+) -> told.CheckpointLoaded | told.CheckpointRefused:
+    if not store.claim(effect.task, effect.term):
+        return told.CheckpointRefused(
+            cause=effect.cause, task=effect.task, incarnation=effect.incarnation
+        )
+    return told.CheckpointLoaded(
+        cause=effect.cause,
+        task=effect.task,
+        incarnation=effect.incarnation,
+        checkpoint=store.get(effect.task, effect.position),
+    )
+
+
+def store_registry(effect: do.StoreRegistry, store: RegistryStore) -> told.RegistryStored:
+    store.put_registry(effect.version, effect.registry)
+    return told.RegistryStored(cause=effect.cause, version=effect.version)
+
+
+def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.RegistryLoaded:
+    return told.RegistryLoaded(cause=effect.cause, registry=store.registry)
+
+
+# -- output --------------------------------------------------------------------------------
+
+
+def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed | told.OutputRefused:
+    if not output.claim(effect.term):
+        return told.OutputRefused(
+            cause=effect.cause, task=effect.task, incarnation=effect.incarnation
+        )
+    return told.OutputClaimed(
+        cause=effect.cause,
+        task=effect.task,
+        incarnation=effect.incarnation,
+        next_stable=output.next_stable,
+        next_tentative=output.next_tentative,
+    )
+
+
+def publish_output(
+    effect: do.PublishOutput, output: Output
+) -> told.OutputPublished | told.OutputRefused:
+    if not output.append(effect.term, effect.sequence, effect.records):
+        return told.OutputRefused(
+            cause=effect.cause, task=effect.task, incarnation=effect.incarnation
+        )
+    return told.OutputPublished(
+        cause=effect.cause,
+        task=effect.task,
+        incarnation=effect.incarnation,
+        sequence=effect.sequence,
+    )
+
+
+EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
+    {
+        do.ProcessBatch: Deed(Place.OPERATOR, (told.BatchProcessed,), process),
+        do.RebuildState: Deed(Place.OPERATOR, (told.StateRebuilt,), rebuild),
+        do.StoreCheckpoint: Deed(
+            Place.STORE, (told.CheckpointStored, told.CheckpointRefused), store_checkpoint
+        ),
+        do.LoadCheckpoint: Deed(
+            Place.STORE, (told.CheckpointLoaded, told.CheckpointRefused), load_checkpoint
+        ),
+        do.StoreRegistry: Deed(Place.STORE, (told.RegistryStored,), store_registry),
+        do.LoadRegistry: Deed(Place.STORE, (told.RegistryLoaded,), load_registry),
+        do.ClaimOutput: Deed(Place.OUTPUT, (told.OutputClaimed, told.OutputRefused), claim_output),
+        do.PublishOutput: Deed(
+            Place.OUTPUT, (told.OutputPublished, told.OutputRefused), publish_output
+        ),
+        do.ReadSource: Deed(Place.LOG, (told.SourceRead,)),
+        do.SetTimer: Deed(Place.CLOCK, (told.TimerFired,)),
+        do.Send: Deed(Place.TASKS),
+        do.SendOrder: Deed(Place.NODE),
+        do.SendHeartbeat: Deed(Place.COORDINATOR),
+    }
+)

@@ -1,0 +1,110 @@
+"""The one list of schemes, and how each is made for a topology.
+
+========== ======== ========== ============ ==================================================
+name       recovery replicas   tentative    what it is
+========== ======== ========== ============ ==================================================
+replay     replay   none       no           source replay: no checkpoint, ancestors recompute
+checkpoint local    none       no           each task from its own latest checkpoint
+global     global   none       no           all tasks from the last coordinated checkpoint
+active     local    every task coordinator  active replication of everything
+rppg       local    a plan     no           replicas where the plan says, else checkpoints
+ppa        local    a plan     coordinator  partially active: output goes on without the rest
+dpc        local    a plan     each task    Borealis: output goes on after a bound
+========== ======== ========== ============ ==================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from harness.errors import UsageError
+from harness.protocol.scheme import Closing, Recovery, Scheme, Tentative
+from harness.protocol.wiring import Wiring
+from harness.text import did_you_mean
+
+
+class Replicas(StrEnum):
+    """Which tasks have an active replica."""
+
+    NONE = "none"
+    PLANNED = "planned"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What all schemes of one name have in common."""
+
+    recovery: Recovery
+    replicas: Replicas
+    closing: Closing | None
+    """Who closes batches; None: nothing is tentative."""
+
+
+SCHEMES: Mapping[str, Family] = MappingProxyType(
+    {
+        "replay": Family(recovery=Recovery.REPLAY, replicas=Replicas.NONE, closing=None),
+        "checkpoint": Family(recovery=Recovery.LOCAL, replicas=Replicas.NONE, closing=None),
+        "global": Family(recovery=Recovery.GLOBAL, replicas=Replicas.NONE, closing=None),
+        "active": Family(
+            recovery=Recovery.LOCAL, replicas=Replicas.ALL, closing=Closing.COORDINATOR
+        ),
+        "rppg": Family(recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=None),
+        "ppa": Family(
+            recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=Closing.COORDINATOR
+        ),
+        "dpc": Family(recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=Closing.TASK),
+    }
+)
+
+
+def family(name: str) -> Family:
+    """The family called ``name``; raises `UsageError` if there is none."""
+    if name not in SCHEMES:
+        raise UsageError(f"there is no scheme {name!r}", remedy=did_you_mean(name, SCHEMES))
+    return SCHEMES[name]
+
+
+def make_scheme(
+    name: str,
+    wiring: Wiring,
+    *,
+    checkpoint_every: int = 5,
+    plan: tuple[int, ...] = (),
+    tentative: Tentative | None = None,
+    **intervals: int | tuple[int, ...],
+) -> Scheme:
+    """The scheme called ``name`` for ``wiring``.
+
+    ``checkpoint_every`` is not used by source replay; ``plan`` only by schemes with planned
+    replicas. ``tentative`` gives bound and policies of a scheme with tentative output (who
+    closes follows from the name); None is plain: at once, process, checkpoint/redo.
+    ``intervals`` are fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
+
+    Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does.
+    """
+    kind = family(name)
+    if plan and kind.replicas is not Replicas.PLANNED:
+        raise UsageError(
+            f"{name} has replicas of {kind.replicas} tasks, and a plan of {len(plan)} was given",
+            remedy="drop the plan, or choose ppa, rppg or dpc",
+        )
+    if tentative is not None and kind.closing is None:
+        raise UsageError(
+            f"{name} gives no tentative output", remedy="drop its policies, or choose ppa or dpc"
+        )
+    if kind.closing is not None:
+        tentative = replace(tentative or Tentative(), closing=kind.closing)
+    scheme = Scheme(
+        name=name,
+        recovery=kind.recovery,
+        checkpoint_every=0 if kind.recovery is Recovery.REPLAY else checkpoint_every,
+        replicated=tuple(wiring.tasks) if kind.replicas is Replicas.ALL else plan,
+        tentative=tentative,
+        **intervals,  # type: ignore[arg-type]  # by name, and `Scheme` refuses other names
+    )
+    scheme.check(wiring)
+    return scheme

@@ -1,0 +1,83 @@
+"""A reader of an output partition takes what counts and drops the rest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.protocol.effects import Kind, OutputRecord
+from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry, OutputReader
+
+
+def stable(batch: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.STABLE, batch=batch, payload=batch)
+
+
+def batch(term: int, sequence: int, *records: OutputRecord) -> OutputBatch:
+    return OutputBatch(term=term, sequence=sequence, records=records)
+
+
+def read(*entries: OutputEntry) -> list[OutputRecord]:
+    reader = OutputReader()
+    return [record for entry in entries for record in reader.accept(entry)]
+
+
+def test_what_was_appended_twice_is_taken_once() -> None:
+    once = batch(1, 1, stable(0))
+    assert read(OutputClaim(term=1), once, once, batch(1, 2, stable(1))) == [stable(0), stable(1)]
+
+
+def test_nobody_writes_without_a_claim() -> None:
+    assert read(batch(1, 1, stable(0))) == []
+    assert read(OutputClaim(term=1), batch(2, 1, stable(0))) == []
+
+
+def test_an_older_term_does_not_write_behind_a_newer_ones_claim() -> None:
+    entries = (
+        OutputClaim(term=1),
+        batch(1, 1, stable(0)),
+        OutputClaim(term=3),
+        batch(1, 2, stable(1)),
+        OutputClaim(term=2),
+        batch(2, 1, stable(1)),
+        batch(3, 1, stable(1)),
+    )
+    assert read(*entries) == [stable(0), stable(1)]
+
+
+def test_a_claim_that_is_repeated_does_not_count_from_one_again() -> None:
+    entries = (OutputClaim(term=1), batch(1, 1, stable(0)), OutputClaim(term=1))
+    assert read(*entries, batch(1, 1, stable(0)), batch(1, 2, stable(1))) == [stable(0), stable(1)]
+
+
+def test_a_reader_knows_where_the_partition_ends() -> None:
+    reader = OutputReader()
+    tentative = [OutputRecord(kind=Kind.TENTATIVE, batch=b) for b in (1, 2)]
+    reader.accept(OutputClaim(term=1))
+    reader.accept(batch(1, 1, stable(0), *tentative))
+    assert (reader.next_stable, reader.next_tentative) == (1, 3)
+    reader.accept(batch(1, 2, OutputRecord(kind=Kind.UNDO, batch=1), stable(1)))
+    assert (reader.next_stable, reader.next_tentative) == (2, 2)
+
+
+@given(
+    st.lists(
+        st.builds(OutputClaim, term=st.integers(0, 4))
+        | st.builds(
+            OutputBatch,
+            term=st.integers(0, 4),
+            sequence=st.integers(1, 3),
+            records=st.integers(0, 9).map(lambda b: (stable(b),)),
+        )
+    )
+)
+def test_terms_that_write_never_fall_and_no_number_is_taken_twice(
+    entries: list[OutputEntry],
+) -> None:
+    reader = OutputReader()
+    taken = [
+        (entry.term, entry.sequence)
+        for entry in entries
+        if reader.accept(entry) and isinstance(entry, OutputBatch)
+    ]
+    assert taken == sorted(set(taken))
