@@ -2,17 +2,39 @@
 
 A result's identity is its window and key. Sinks deliver at least once, and replicas deliver
 again, so an identity may arrive several times: a reader takes the first copy and drops the
-others. Two different values for one identity are not a repetition but a contradiction.
+others. Two different stable values for one identity are not a repetition but a contradiction.
 
-Frames of deliveries have a row per delivered result, in the order of arrival.
+A scheme with tentative output says of each delivery how sure it is (Balazinska et al. 2008): a
+*tentative* result may be corrected, an *undo* takes it back, a *stable* one is final. A stable
+value after another tentative one is a correction and no contradiction.
+
+Frames of deliveries have a row per delivered result, in the order of arrival; without a column
+`STABILITY` all of them are stable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import pandas as pd
+
+STABILITY = "stability"
+"""The column of a delivery that says how sure it is: a `Stability`."""
+
+
+class Stability(StrEnum):
+    """How sure a delivery is."""
+
+    STABLE = "stable"
+    TENTATIVE = "tentative"
+    UNDO = "undo"
+
+
+_RANK = {Stability.UNDO: 0, Stability.TENTATIVE: 0, Stability.STABLE: 1}
+"""What stands at the end: a stable result outranks whatever else came before or after it; among
+the others the newest counts, so that an undo takes a tentative result back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,27 +42,96 @@ class Versions:
     """Deliveries as a reader sees them. All frames have the columns of the deliveries."""
 
     first: pd.DataFrame
-    """The first delivery of each identity: what a user acts on."""
+    """The first delivery of each identity, tentative or not: what a user acts on."""
     last: pd.DataFrame
-    """The last one."""
+    """What stands at the end: a stable result, else a tentative one that was not undone."""
+    stable: pd.DataFrame
+    """The first stable delivery of each identity."""
     duplicates: int
-    """Deliveries beyond the first of their identity."""
+    """Repeated deliveries: the same value, as sure as before."""
+    corrections: int
+    """Identities whose stable value differs from a tentative one that was delivered before."""
+    uncorrected: int
+    """Identities of which only tentative results (or undos of them) were ever delivered."""
     contradictions: pd.DataFrame
-    """Every delivery of those identities that came with more than one value."""
+    """Every stable delivery of those identities that came with more than one stable value, and
+    every undo of an identity that was stable already."""
 
 
 def versions(deliveries: pd.DataFrame, identity: Sequence[str], values: Sequence[str]) -> Versions:
-    """Tell first, last, repeated and contradictory deliveries apart."""
+    """Tell first, last, repeated, corrected and contradictory deliveries apart.
+
+    Raises `ValueError` for a stability that there is not.
+    """
     keys = list(identity)
-    first = deliveries.drop_duplicates(keys, keep="first")
-    distinct = deliveries.drop_duplicates([*keys, *values])
-    contradicted = distinct.loc[distinct.duplicated(keys), keys].drop_duplicates()
+    stability = _stability(deliveries)
+    stable = deliveries[stability == Stability.STABLE]
+    results = deliveries[stability != Stability.UNDO]
+    first_stable = stable.drop_duplicates(keys, keep="first")
     return Versions(
-        first=first,
-        last=deliveries.drop_duplicates(keys, keep="last"),
-        duplicates=len(deliveries) - len(first),
-        contradictions=deliveries.merge(contradicted, on=keys),
+        first=results.drop_duplicates(keys, keep="first"),
+        last=_standing(deliveries, stability, keys),
+        stable=first_stable,
+        duplicates=_repeated(deliveries, stability, keys, list(values)),
+        corrections=_corrections(deliveries, stability, keys, list(values)),
+        uncorrected=len(deliveries.drop_duplicates(keys)) - len(first_stable),
+        contradictions=_contradictions(deliveries, stability, keys, list(values)),
     )
+
+
+def _stability(deliveries: pd.DataFrame) -> pd.Series[str]:
+    if STABILITY not in deliveries.columns:
+        return pd.Series(Stability.STABLE.value, index=deliveries.index, dtype=str)
+    unknown = set(deliveries[STABILITY]) - set(Stability)
+    if unknown:
+        raise ValueError(f"deliveries say they are {sorted(unknown)}, but none of {[*Stability]}")
+    return deliveries[STABILITY].astype(str)
+
+
+def _standing(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> pd.DataFrame:
+    """Sorting is stable, so that among equals the newest is the last."""
+    order = stability.map(_RANK).to_numpy().argsort(kind="stable")
+    newest = deliveries.iloc[order].assign(_undone=(stability == Stability.UNDO).iloc[order])
+    newest = newest.drop_duplicates(keys, keep="last")
+    standing = newest.loc[~newest["_undone"], [*deliveries.columns]]
+    return standing.sort_index()
+
+
+def _repeated(
+    deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str], values: list[str]
+) -> int:
+    """A tentative result that is delivered once more after its undo is no repetition."""
+    undone = (stability == Stability.UNDO).groupby([deliveries[k] for k in keys]).cumsum()
+    told = deliveries[[*keys, *values]].assign(_stability=stability, _undone=undone)
+    told.loc[stability == Stability.STABLE, "_undone"] = 0
+    return int(told[stability != Stability.UNDO].duplicated().sum())
+
+
+def _corrections(
+    deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str], values: list[str]
+) -> int:
+    placed = deliveries[[*keys, *values]].assign(_place=range(len(deliveries)))
+    final = placed[stability == Stability.STABLE].drop_duplicates(keys, keep="first")
+    both = placed[stability == Stability.TENTATIVE].merge(final, on=keys, suffixes=("", "_final"))
+    before = both[both["_place"] < both["_place_final"]]
+    differs = pd.Series(False, index=before.index)
+    for value in values:
+        differs |= before[value] != before[f"{value}_final"]
+    return len(before[differs].drop_duplicates(keys))
+
+
+def _contradictions(
+    deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str], values: list[str]
+) -> pd.DataFrame:
+    is_stable = stability == Stability.STABLE
+    stable = deliveries[is_stable]
+    distinct = stable.drop_duplicates([*keys, *values])
+    contradicted = distinct.loc[distinct.duplicated(keys), keys].drop_duplicates()
+    found = stable.merge(contradicted, on=keys)
+    if is_stable.all():
+        return found
+    final = is_stable.groupby([deliveries[key] for key in keys]).cumsum() > 0
+    return pd.concat([found, deliveries[final & (stability == Stability.UNDO)]], ignore_index=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.measure.versions import compare, versions
+from harness.measure.versions import STABILITY, Stability, compare, versions
 
 IDENTITY, VALUES = ["window_start_s", "word"], ["count"]
 
@@ -80,6 +80,107 @@ def test_two_values_for_one_identity_contradict() -> None:
     assert seen.contradictions["count"].tolist() == [3, 4]
     assert compare(seen.first, TRUTH.head(2), IDENTITY, VALUES).equal
     assert not compare(seen.last, TRUTH.head(2), IDENTITY, VALUES).equal
+
+
+def told(*rows: tuple[int, str, int, str]) -> pd.DataFrame:
+    """Deliveries with how sure they are."""
+    plain = frame(*(row[:3] for row in rows))
+    return plain.assign(**{STABILITY: [row[3] for row in rows]})
+
+
+def test_a_stable_result_after_a_tentative_one_is_a_correction() -> None:
+    delivered = told(
+        (0, "a", 2, "tentative"), (0, "b", 1, "tentative"), (0, "a", 2, "undo"),
+        (0, "a", 3, "stable"), (0, "b", 1, "stable"),
+    )  # fmt: skip
+    seen = versions(delivered, IDENTITY, VALUES)
+    assert seen.corrections == 1, "b was right from the beginning"
+    assert not len(seen.contradictions)
+    assert seen.duplicates == 0
+    assert seen.uncorrected == 0
+    assert seen.first["count"].tolist() == [2, 1], "what a user acted on"
+    assert compare(seen.stable, TRUTH.head(2), IDENTITY, VALUES).equal
+    assert compare(seen.last, TRUTH.head(2), IDENTITY, VALUES).equal
+
+
+def test_two_stable_values_contradict_whatever_was_tentative() -> None:
+    delivered = told((0, "a", 3, "stable"), (0, "a", 2, "tentative"), (0, "a", 4, "stable"))
+    seen = versions(delivered, IDENTITY, VALUES)
+    assert seen.contradictions["count"].tolist() == [3, 4]
+    assert seen.corrections == 0, "what is stable is corrected by nothing"
+
+
+def test_a_stable_result_that_is_taken_back_is_a_contradiction() -> None:
+    seen = versions(told((0, "a", 3, "stable"), (0, "a", 3, "undo")), IDENTITY, VALUES)
+    assert seen.contradictions[STABILITY].tolist() == ["undo"]
+    assert seen.last["count"].tolist() == [3], "stable outranks"
+
+
+def test_a_late_tentative_result_changes_nothing_that_is_stable() -> None:
+    seen = versions(told((0, "a", 3, "stable"), (0, "a", 1, "tentative")), IDENTITY, VALUES)
+    assert seen.last["count"].tolist() == [3]
+    assert seen.corrections == 0
+    assert not len(seen.contradictions)
+
+
+def test_what_stayed_tentative_is_counted_and_an_undone_result_does_not_stand() -> None:
+    delivered = told((0, "a", 3, "tentative"), (0, "b", 1, "tentative"), (0, "b", 1, "undo"))
+    seen = versions(delivered, IDENTITY, VALUES)
+    assert seen.uncorrected == 2
+    assert not len(seen.stable)
+    assert seen.last["word"].tolist() == ["a"]
+
+
+def test_the_same_tentative_result_after_its_undo_is_no_repetition() -> None:
+    row = (0, "a", 3)
+    again = told((*row, "tentative"), (*row, "undo"), (*row, "tentative"), (*row, "stable"))
+    assert versions(again, IDENTITY, VALUES).duplicates == 0
+    twice = told((*row, "tentative"), (*row, "tentative"), (*row, "stable"), (*row, "stable"))
+    assert versions(twice, IDENTITY, VALUES).duplicates == 2
+
+
+def test_an_unknown_stability_is_refused() -> None:
+    with pytest.raises(ValueError, match="certain"):
+        versions(told((0, "a", 3, "certain")), IDENTITY, VALUES)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from("ab"), st.integers(0, 2),
+                  st.sampled_from([*Stability])),
+        max_size=12,
+    )
+)  # fmt: skip
+def test_versions_are_what_a_reader_of_one_row_after_the_other_sees(
+    rows: list[tuple[int, str, int, Stability]],
+) -> None:
+    standing: dict[tuple[int, str], int] = {}
+    final: dict[tuple[int, str], int] = {}
+    broken = set()
+    for start, word, count, stability in rows:
+        key = (start, word)
+        if stability is Stability.STABLE:
+            if final.setdefault(key, count) != count:
+                broken.add(key)
+            standing[key] = count
+        elif key in final:
+            if stability is Stability.UNDO:
+                broken.add(key)
+        elif stability is Stability.UNDO:
+            standing.pop(key, None)
+        else:
+            standing[key] = count
+    seen = versions(told(*((*row[:3], row[3].value) for row in rows)), IDENTITY, VALUES)
+
+    def found(table: pd.DataFrame) -> dict[tuple[int, str], int]:
+        columns = zip(table["window_start_s"], table["word"], table["count"], strict=True)
+        return {(int(start), word): count for start, word, count in columns}
+
+    assert found(seen.last) == standing
+    assert found(seen.stable) == final
+    keys = zip(seen.contradictions["window_start_s"], seen.contradictions["word"], strict=True)
+    assert {(int(start), word) for start, word in keys} == broken
+    assert seen.uncorrected == len({row[:2] for row in rows}) - len(final)
 
 
 results = st.dictionaries(

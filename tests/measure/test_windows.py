@@ -6,15 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.measure.windows import (
     TOLERANCE,
     due_times,
     longest_silence_s,
-    normal_latency_s,
-    recovery_s,
+    normal_of,
     summarize_windows,
     timeline,
 )
@@ -27,72 +24,27 @@ def windows(latency_s: Mapping[int, float], *, until: int = 30, usual: float = 1
     return pd.DataFrame({"due_s": due, "complete_s": due + latency, "latency_s": latency})
 
 
-def recovered(late: Mapping[int, float], **changes: float) -> float | None:
-    settings = {"failed_at_s": 10.2, "normal_s": 1.5, "until_s": 29.0, **changes}
-    return recovery_s(windows(late), **settings)
-
-
-def test_output_that_never_was_late_took_no_time() -> None:
-    assert recovered({}) == 0
-
-
-def test_recovery_ends_with_the_last_late_result() -> None:
-    late = {10: 6.0, 11: 5.1, 12: 4.3, 13: 3.5}
-    assert recovered(late) == pytest.approx(13 + 3.5 - 10.2)
-
-
-def test_windows_that_arrive_together_late() -> None:
-    assert recovered({at: 20.0 - at for at in range(10, 19)}) == pytest.approx(9.8)
-
-
-def test_lateness_before_the_failure_is_not_its_doing() -> None:
-    assert recovered({3: 4.0, 4: 3.0}) == 0
-
-
-def test_a_hiccup_after_a_calm_is_another_disturbance() -> None:
-    assert recovered({10: 3.0, 25: 4.0}) == pytest.approx(2.8)
-    assert recovered({25: 4.0}) == 0
-
-
-def test_a_hiccup_within_the_calm_is_the_same_disturbance() -> None:
-    assert recovered({10: 3.0, 14: 4.0}) == pytest.approx(14 + 4 - 10.2)
-
-
-def test_output_that_never_came_back_has_no_recovery_time() -> None:
-    assert recovered(dict.fromkeys(range(10, 30), math.inf)) is None
-    assert recovered({28: 5.0, 29: 4.0}, failed_at_s=27.5) is None
-    assert recovered({12: math.inf}) is None
-
-
-def test_no_window_after_the_failure() -> None:
-    assert recovered({}, failed_at_s=40.0) is None
-
-
-@given(
-    st.dictionaries(st.integers(0, 29), st.floats(0, 40), max_size=30),
-    st.floats(0, 29),
-)
-def test_recovery_is_the_arrival_of_a_late_window_or_nothing(
-    late: dict[int, float], failed_at_s: float
-) -> None:
-    frame = windows(late)
-    found = recovery_s(frame, failed_at_s=failed_at_s, normal_s=1.5, until_s=29)
-    if found:
-        ends = frame.loc[frame["latency_s"] > 1.5, "complete_s"] - failed_at_s
-        assert np.isclose(ends, found).any()
-    else:
-        assert found is None or found == 0
-
-
-def test_normal_is_the_slowest_window_of_the_twin_and_a_quarter() -> None:
-    twin = windows({1: 9.0, 7: 1.4, 28: 9.0})
-    assert normal_latency_s(twin, from_s=2, until_s=20) == pytest.approx(1.4 * TOLERANCE)
+def test_normal_is_the_tail_of_the_twin_and_a_quarter() -> None:
+    normal = normal_of(windows({1: 9.0, 7: 1.4, 28: 9.0}), from_s=2, until_s=20)
+    assert (normal.median_s, normal.usual_s, normal.slowest_s) == (1.0, 1.0, 1.4)
+    assert normal.late_s == pytest.approx(TOLERANCE)
+    assert normal.resolution_s == pytest.approx(TOLERANCE - 1)
 
 
 @pytest.mark.parametrize("late", [{5: math.inf}, dict.fromkeys(range(30), math.inf)])
 def test_a_twin_with_missing_windows_is_no_measure(late: dict[int, float]) -> None:
     with pytest.raises(ValueError, match="nothing is normal"):
-        normal_latency_s(windows(late), from_s=2, until_s=20)
+        normal_of(windows(late), from_s=2, until_s=20)
+
+
+def test_one_hiccup_of_the_twin_hides_no_outage() -> None:
+    """One window of 20 s among ones of 2 s: the limit stays near what is usual, and such a twin
+    does not count as having kept up."""
+    hiccup = normal_of(windows({9: 20.0}, usual=2.0), from_s=0, until_s=29)
+    assert hiccup.late_s == pytest.approx(2.5)
+    assert not hiccup.kept_up(2.0)
+    assert normal_of(windows({9: 10.0}, usual=2.0), from_s=0, until_s=29).kept_up(2.0)
+    assert not normal_of(windows({}, usual=7.1), from_s=0, until_s=29).kept_up(2.0)
 
 
 def test_silence() -> None:

@@ -1,0 +1,165 @@
+"""How long the output took to come back after each failure.
+
+A recovery is a value even where it did not happen: then it is censored ("not within so many
+seconds"), with the reason as a word of a closed list, so that a mean can never leave out what
+came off worst.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+
+from harness.measure.windows import Normal
+
+CALM_S = 5.0
+"""How long output must have been on time to count as caught up. A window that is late after
+such a calm is another disturbance, and counted as one. Fixed on 2026-11-21 before the first kill
+was measured."""
+
+VISIBLE_S = 10.0
+"""Of the windows due so soon after a failure the median must be a usual one, or the output was
+visibly later. Fixed on 2026-11-22."""
+
+
+class Unrecovered(StrEnum):
+    """Why a failure has no recovery time."""
+
+    NOT_BY_END = "not caught up by the end of the load"
+    LOST = "a result was never delivered"
+    DIED = "the engine died"
+    UNRESOLVED = "later than the twin, but less than the resolution"
+    NOTHING_DUE = "no window was due after the failure"
+    TWIN_BEHIND = "the twin fell behind"
+    TWIN_INCOMPLETE = "the twin did not complete every window"
+    NOTHING_FAILED = "no failure reached a process"
+
+    @property
+    def censored(self) -> bool:
+        """The output was watched and did not come back: a lower bound is known."""
+        return self in (Unrecovered.NOT_BY_END, Unrecovered.LOST, Unrecovered.DIED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What became of the output after one failure."""
+
+    seconds: float | None
+    """From the failure until the output had caught up; 0 when no window was late."""
+    at_least_s: float | None = None
+    """Where it had not caught up: how long it was watched, a lower bound."""
+    why_not: Unrecovered | None = None
+    """Why there are no ``seconds``."""
+    overlaps: bool = False
+    """Another failure came before the output was calm again (or was there already): the
+    lateness is of both and cannot be told apart. It is counted from this failure on."""
+
+    def __post_init__(self) -> None:
+        assert (self.seconds is None) == (self.why_not is not None), self
+        censored = self.why_not is not None and self.why_not.censored
+        assert (self.at_least_s is not None) == censored, self
+
+
+def unmeasured(why_not: Unrecovered) -> Recovery:
+    """A recovery of which nothing is known."""
+    return Recovery(seconds=None, why_not=why_not)
+
+
+def not_within(seconds: float, why_not: Unrecovered) -> Recovery:
+    """A recovery that did not happen while the output was watched."""
+    return Recovery(seconds=None, at_least_s=max(0.0, seconds), why_not=why_not)
+
+
+def recoveries(
+    windows: pd.DataFrame,
+    *,
+    failed_at_s: Sequence[float],
+    normal: Normal,
+    until_s: float,
+    calm_s: float = CALM_S,
+) -> list[Recovery]:
+    """A recovery per failure, in the order of their instants, which must ascend.
+
+    ``windows`` as of `summarize_windows`; ``until_s`` is the end of the load. Failures belong
+    together when the output was not calm for ``calm_s`` before the later one.
+    """
+    groups: list[list[float]] = []
+    for at_s in failed_at_s:
+        if groups and not _calm(windows, groups[-1], at_s, normal, calm_s):
+            groups[-1].append(at_s)
+        else:
+            groups.append([at_s])
+    found = []
+    for number, group in enumerate(groups):
+        last = number + 1 == len(groups)
+        end_s = until_s if last else groups[number + 1][0]
+        for at_s in group:
+            one = recovery(windows, failed_at_s=at_s, normal=normal, until_s=end_s, calm_s=calm_s)
+            found.append(replace(one, overlaps=len(group) > 1))
+    return found
+
+
+def recovery(
+    windows: pd.DataFrame,
+    *,
+    failed_at_s: float,
+    normal: Normal,
+    until_s: float,
+    calm_s: float = CALM_S,
+) -> Recovery:
+    """From one failure until the output has caught up, as a user sees it.
+
+    Caught up: the arrival of the last late result before every window has been on time for
+    ``calm_s``. Windows due by ``until_s`` count. Output that is not late but visibly later than
+    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it.
+    """
+    after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
+    if not len(after):
+        return unmeasured(Unrecovered.NOTHING_DUE)
+    if not np.isfinite(after["complete_s"]).all():
+        return not_within(until_s - failed_at_s, Unrecovered.LOST)
+    caught_up_s, late_due_s, last_is_late = failed_at_s, failed_at_s, False
+    for due_s, complete_s in after[["due_s", "complete_s"]].itertuples(index=False):
+        last_is_late = complete_s - due_s > normal.late_s
+        if last_is_late:
+            caught_up_s, late_due_s = max(caught_up_s, complete_s), due_s
+        elif due_s - late_due_s >= calm_s:
+            break
+    if last_is_late:
+        return not_within(until_s - failed_at_s, Unrecovered.NOT_BY_END)
+    if caught_up_s == failed_at_s and _visibly_later(after, failed_at_s, normal):
+        return unmeasured(Unrecovered.UNRESOLVED)
+    return Recovery(seconds=float(caught_up_s - failed_at_s))
+
+
+def bounds_of_mean(found: Iterable[Recovery]) -> tuple[float, float]:
+    """Between what the mean of these recoveries lies: the same number twice if all are known,
+    infinity above where one is censored, and NaN twice where one was not measured or none is
+    there."""
+    known, watched = [], []
+    for one in found:
+        if one.seconds is None and one.at_least_s is None:
+            return math.nan, math.nan
+        (known if one.seconds is not None else watched).append(one.seconds or one.at_least_s or 0.0)
+    if not known and not watched:
+        return math.nan, math.nan
+    mean = float(np.mean(known + watched))
+    return mean, math.inf if watched else mean
+
+
+def _calm(
+    windows: pd.DataFrame, group: Sequence[float], at_s: float, normal: Normal, calm_s: float
+) -> bool:
+    """Whether output had caught up from these failures and was calm before the next one."""
+    one = recovery(windows, failed_at_s=group[-1], normal=normal, until_s=at_s, calm_s=calm_s)
+    return one.seconds is not None and at_s - (group[-1] + one.seconds) >= calm_s
+
+
+def _visibly_later(after: pd.DataFrame, failed_at_s: float, normal: Normal) -> bool:
+    soon = after[(after["due_s"] >= failed_at_s) & (after["due_s"] <= failed_at_s + VISIBLE_S)]
+    return bool(len(soon) and (soon["complete_s"] - soon["due_s"]).median() > normal.usual_s)

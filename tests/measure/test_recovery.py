@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.measure.recovery import (
+    Recovery,
+    Unrecovered,
+    bounds_of_mean,
+    not_within,
+    recoveries,
+    recovery,
+    unmeasured,
+)
+from harness.measure.windows import Normal
+from tests.measure.test_windows import windows
+
+NORMAL = Normal(median_s=1.0, usual_s=1.2, slowest_s=1.4)
+"""Late from 1.5 s on."""
+
+
+def recovered(late: Mapping[int, float], **changes: float) -> Recovery:
+    settings = {"failed_at_s": 10.2, "until_s": 29.0, **changes}
+    return recovery(windows(late), normal=NORMAL, **settings)
+
+
+def each(late: Mapping[int, float], failed_at_s: Sequence[float]) -> list[Recovery]:
+    return recoveries(windows(late), failed_at_s=failed_at_s, normal=NORMAL, until_s=29.0)
+
+
+def test_output_that_never_was_late_took_no_time() -> None:
+    assert recovered({}) == Recovery(seconds=0.0)
+
+
+def test_recovery_ends_with_the_last_late_result() -> None:
+    late = {10: 6.0, 11: 5.1, 12: 4.3, 13: 3.5}
+    assert recovered(late).seconds == pytest.approx(13 + 3.5 - 10.2)
+
+
+def test_windows_that_arrive_together_late() -> None:
+    assert recovered({at: 20.0 - at for at in range(10, 19)}).seconds == pytest.approx(9.8)
+
+
+def test_lateness_before_the_failure_is_not_its_doing() -> None:
+    assert recovered({3: 4.0, 4: 3.0}).seconds == 0
+
+
+def test_a_hiccup_after_a_calm_is_another_disturbance() -> None:
+    assert recovered({10: 3.0, 25: 4.0}).seconds == pytest.approx(2.8)
+    assert recovered({25: 4.0}).seconds == 0
+
+
+def test_a_hiccup_within_the_calm_is_the_same_disturbance() -> None:
+    assert recovered({10: 3.0, 14: 4.0}).seconds == pytest.approx(14 + 4 - 10.2)
+
+
+def test_output_that_never_came_back_is_a_value() -> None:
+    assert recovered({28: 5.0, 29: 4.0}, failed_at_s=27.5) == not_within(
+        29 - 27.5, Unrecovered.NOT_BY_END
+    )
+    assert recovered({12: math.inf}) == not_within(29 - 10.2, Unrecovered.LOST)
+    assert recovered(dict.fromkeys(range(10, 30), math.inf)).at_least_s == pytest.approx(18.8)
+
+
+def test_no_window_after_the_failure() -> None:
+    assert recovered({}, failed_at_s=40.0) == unmeasured(Unrecovered.NOTHING_DUE)
+
+
+def test_output_that_is_visibly_later_but_not_late_is_no_zero() -> None:
+    """Every window after the failure takes longer than the twin's usual tail, none is late."""
+    found = recovered(dict.fromkeys(range(10, 20), 1.4))
+    assert found == unmeasured(Unrecovered.UNRESOLVED)
+    assert recovered({10: 1.4, 13: 1.4}).seconds == 0, "two of ten are the usual jitter"
+
+
+def test_failures_far_apart_have_recoveries_of_their_own() -> None:
+    assert each({5: 3.0, 20: 4.0}, [5.0, 20.0]) == [
+        Recovery(seconds=pytest.approx(3.0)),  # type: ignore[arg-type]  # compares with a float
+        Recovery(seconds=pytest.approx(4.0)),  # type: ignore[arg-type]  # compares with a float
+    ]
+
+
+def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
+    late = {5: 8.0, 6: 7.0, 7: 6.0, 8: 6.5}
+    first, second = each(late, [5.0, 8.0])
+    assert (first.seconds, second.seconds) == (pytest.approx(9.5), pytest.approx(6.5))
+    assert first.overlaps
+    assert second.overlaps
+    assert each({5: 3.0}, [5.0, 10.0])[0].overlaps, "no calm of 5 s in between"
+
+
+def test_a_failure_that_is_not_recovered_from_overlaps_every_later_one() -> None:
+    found = each(dict.fromkeys(range(5, 30), 9.0), [5.0, 20.0])
+    assert [one.why_not for one in found] == [Unrecovered.NOT_BY_END] * 2
+    assert [one.at_least_s for one in found] == [24.0, 9.0]
+    assert all(one.overlaps for one in found)
+
+
+def test_a_mean_never_leaves_out_what_did_not_recover() -> None:
+    three, ten = Recovery(seconds=3.0), Recovery(seconds=10.0)
+    never = not_within(20.0, Unrecovered.NOT_BY_END)
+    assert bounds_of_mean([three, ten]) == (6.5, 6.5)
+    assert bounds_of_mean([ten, never]) == (15.0, math.inf)
+    assert all(math.isnan(bound) for bound in bounds_of_mean([]))
+    assert all(math.isnan(b) for b in bounds_of_mean([three, unmeasured(Unrecovered.TWIN_BEHIND)]))
+
+
+@given(
+    st.dictionaries(st.integers(0, 29), st.floats(0, 40), max_size=30),
+    st.floats(0, 28),
+)
+def test_recovery_is_the_arrival_of_a_late_window_or_nothing(
+    late: dict[int, float], failed_at_s: float
+) -> None:
+    frame = windows(late)
+    found = recovery(frame, failed_at_s=failed_at_s, normal=NORMAL, until_s=29)
+    if found.seconds:
+        ends = frame.loc[frame["latency_s"] > NORMAL.late_s, "complete_s"] - failed_at_s
+        assert np.isclose(ends, found.seconds).any()
+    elif found.seconds is None:
+        after = frame[frame["complete_s"] > failed_at_s]
+        assert (after["latency_s"] > NORMAL.usual_s).any()
