@@ -14,17 +14,17 @@ import pandas as pd
 
 from harness.cluster.base import Action
 from harness.engines.contributions import tuple_success
+from harness.engines.disturbances import aftermath, disturbances, planned, reached
 from harness.engines.passes import PassRecord
 from harness.engines.structured.accuracy import NOT_SCORED, Scored
-from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
+from harness.measure.recovery import Unrecovered
 from harness.measure.versions import Versions, compare, versions
 from harness.measure.windows import (
+    Normal,
     due_times,
-    kept_up,
     longest_silence_s,
-    normal_latency_s,
-    recovery_s,
+    normal_of,
     summarize_windows,
     timeline,
 )
@@ -33,6 +33,9 @@ from workloads.base import Workload
 
 BIN_S = 0.5
 """Of the timeline."""
+CLOCK_JUMP_S = 0.1
+"""By how much wall and monotonic clock may part during a pass. A clock that is only slewed parts
+by at most 0.5 ms a second."""
 
 
 def judge(
@@ -52,12 +55,19 @@ def judge(
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
     problem = _invalid(twin, failed, truth)
+    normal = _normal(calm, settle_s, failed.until_s)
+    kept_up = normal is not None and normal.kept_up(trigger_s)
+    after = aftermath(failed, broken.windows, normal, twin_kept_up=kept_up)
     values = {
         **_correctness(calm, broken, truth, identity, workload),
         **_table(failed, truth, identity, workload),
         **_failures(failed, schedule),
-        **_timing(calm, broken, trigger_s, settle_s),
+        **_latencies(calm, broken, settle_s),
+        **_yardstick(normal, kept_up),
+        **_silences(calm, broken, kept_up),
+        **_first_recovery(after),
         **_resources(twin, failed),
+        **_conditions(twin, failed),
         "paper_accuracy_first": accuracy.first,
         "paper_accuracy_last": accuracy.last,
         "paper_accuracy_reason": accuracy.reason,
@@ -67,11 +77,13 @@ def judge(
         "load_s": failed.until_s,
         "load_lag_s": failed.load.lag["p99_s"],
         "dropped_rows": _dropped(failed),
+        "twin_dropped_rows": _dropped(twin),
         "restarts": _restarts(failed),
         "drained": failed.drained,
+        "died": failed.died,
         "schedule": schedule.to_json(),
     }
-    series = {**_series(calm, broken), "accuracy": accuracy.windows}
+    series = {**_series(calm, broken), "accuracy": accuracy.windows, "recoveries": after}
     return Outcome(values=values, series=series, invalid=problem)
 
 
@@ -131,23 +143,29 @@ def _next_of(rate: Any, at_s: float) -> float:
 def _correctness(
     calm: _Seen, broken: _Seen, truth: pd.DataFrame, identity: list[str], workload: Workload
 ) -> dict[str, Any]:
+    """Equality is of stable output: the first stable version of every result, and what stands at
+    the end. Accuracy is of what a user saw, tentative or not."""
     values = list(workload.values)
-    against_truth = compare(broken.versions.first, truth, identity, values)
-    last = compare(broken.versions.last, truth, identity, values)
-    twin_truth = compare(calm.versions.first, truth, identity, values)
-    against_twin = compare(broken.versions.first, calm.versions.first, identity, values)
+    seen, calmly = broken.versions, calm.versions
+    stable = compare(seen.stable, truth, identity, values)
+    standing = compare(seen.last, truth, identity, values)
+    twin_truth = compare(calmly.stable, truth, identity, values)
+    against_twin = compare(seen.stable, calmly.stable, identity, values)
     return {
-        "output_equals_truth": against_truth.equal and last.equal,
+        "output_equals_truth": stable.equal and standing.equal,
         "output_equals_twin": against_twin.equal,
         "twin_equals_truth": twin_truth.equal,
-        "difference_from_truth": against_truth.describe(),
+        "difference_from_truth": (standing if stable.equal else stable).describe(),
         "difference_from_twin": against_twin.describe(),
-        "results": against_truth.expected,
-        "accuracy_first": against_truth.accuracy,
-        "accuracy_last": last.accuracy,
-        "contradictions": len(broken.versions.contradictions) + len(calm.versions.contradictions),
-        "duplicates": broken.versions.duplicates,
-        "twin_duplicates": calm.versions.duplicates,
+        "results": stable.expected,
+        "accuracy_first": compare(seen.first, truth, identity, values).accuracy,
+        "accuracy_last": standing.accuracy,
+        "contradictions": len(seen.contradictions) + len(calmly.contradictions),
+        "duplicates": seen.duplicates,
+        "twin_duplicates": calmly.duplicates,
+        "tentative": seen.tentative,
+        "corrections": seen.corrections,
+        "uncorrected": seen.uncorrected,
     }
 
 
@@ -167,68 +185,78 @@ def _table(
 
 def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
     kills = [done for done in failed.injected if done.event.action is Action.KILL]
-    reached = [done for done in kills if done.processes]
+    killed = [done for done in kills if reached(done)]
+    failures = disturbances(failed)
     return {
+        "failures_planned": planned(schedule),
+        "failures_done": len(failures),
+        "failed_at_s": failures[0].at_s if failures else None,
+        "failure_lateness_s": max((done.lateness_s for done in failed.injected), default=None),
         "kills_planned": len(schedule.kills),
-        "kills_done": len(reached),
+        "kills_done": len(killed),
         "processes_killed": sum(done.processes for done in kills),
-        "nodes_killed": sorted({v.node for done in reached for v in done.victims if v.processes}),
+        "nodes_killed": sorted({v.node for done in killed for v in done.victims if v.processes}),
         "kill_lateness_s": max((done.lateness_s for done in kills), default=None),
         "injection_errors": [done.error for done in failed.injected if done.error],
-        "killed_at_s": _first_kill_s(failed.injected, failed.start_unix_s),
+        "killed_at_s": min((done.at_unix_s - failed.start_unix_s for done in killed), default=None),
     }
 
 
-def _first_kill_s(injected: Sequence[InjectedFailure], start_unix_s: float) -> float | None:
-    """When the first kill that reached a process was done."""
-    return min(
-        (
-            done.at_unix_s - start_unix_s
-            for done in injected
-            if done.event.action is Action.KILL and done.processes
-        ),
-        default=None,
-    )
+def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
+    """None where the twin did not complete every window."""
+    try:
+        return normal_of(calm.windows, from_s=settle_s, until_s=until_s)
+    except ValueError:
+        return None
 
 
-def _timing(calm: _Seen, broken: _Seen, trigger_s: float, settle_s: float) -> dict[str, Any]:
-    """Recovery and gap are null where the twin did not keep up with its load: there is nothing to
-    compare with."""
+def _latencies(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
     until_s = broken.record.until_s
-    killed_at_s = _first_kill_s(broken.record.injected, broken.record.start_unix_s)
-    values: dict[str, Any] = {
+    return {
         **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
         **_quantiles("twin_latency", settled_latency_s(calm.first, settle_s)),
         "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,
-        "recovery_s": None,
-        "output_gap_s": None,
-        "silence_s": None,
-        "twin_silence_s": None,
-        "normal_latency_s": None,
-        "twin_kept_up": kept_up(
-            calm.windows, trigger_s=trigger_s, from_s=settle_s, until_s=until_s
-        ),
     }
-    try:
-        normal_s = normal_latency_s(calm.windows, from_s=settle_s, until_s=until_s)
-    except ValueError:
-        return values
-    values["normal_latency_s"] = normal_s
-    if killed_at_s is None:
-        return values
+
+
+def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
+    return {
+        "twin_kept_up": kept_up,
+        "normal_latency_s": None if normal is None else normal.late_s,
+        "twin_slowest_s": None if normal is None else normal.slowest_s,
+        "recovery_resolution_s": None if normal is None else normal.resolution_s,
+    }
+
+
+def _silences(calm: _Seen, broken: _Seen, kept_up: bool) -> dict[str, Any]:
+    """The gap is null where the twin did not keep up with its load: there is nothing to compare
+    with."""
+    failures = disturbances(broken.record)
+    if not failures:
+        return dict.fromkeys(["silence_s", "twin_silence_s", "output_gap_s"])
     silence, twin_silence = (
-        longest_silence_s(seen.first["arrival_s"], from_s=killed_at_s, until_s=until_s)
+        longest_silence_s(
+            seen.first["arrival_s"], from_s=failures[0].at_s, until_s=broken.record.until_s
+        )
         for seen in (broken, calm)
     )
-    values |= {"silence_s": silence, "twin_silence_s": twin_silence}
-    if not values["twin_kept_up"]:
-        return values
-    return values | {
-        "recovery_s": recovery_s(
-            broken.windows, failed_at_s=killed_at_s, normal_s=normal_s, until_s=until_s
-        ),
-        "output_gap_s": max(0.0, silence - twin_silence),
+    return {
+        "silence_s": silence,
+        "twin_silence_s": twin_silence,
+        "output_gap_s": max(0.0, silence - twin_silence) if kept_up else None,
     }
+
+
+def _first_recovery(after: pd.DataFrame) -> dict[str, Any]:
+    """The first failure's own row of the table of recoveries; the others stand there."""
+    names = [
+        "recovery_s", "recovery_at_least_s", "recovery_why_not", "overlaps", "detection_s",
+        "detected_by", "paper_recovery_s", "paper_recovery_why_not",
+    ]  # fmt: skip
+    if not len(after):
+        return dict.fromkeys(names) | {"recovery_why_not": Unrecovered.NOTHING_FAILED.value}
+    row = after.iloc[0].astype(object)
+    return {name: None if pd.isna(row[name]) else row[name] for name in names}
 
 
 def _quantiles(name: str, latency_s: pd.Series[float]) -> dict[str, float | None]:
@@ -253,12 +281,34 @@ def _resources(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
 
 
 def _used(usage: pd.DataFrame) -> tuple[float | None, float | None]:
-    """CPU seconds during the pass, and the largest sum of resident bytes."""
-    if usage["cpu_s"].isna().any() or usage["resident_bytes"].isna().any():
+    """CPU seconds during the pass, and the largest sum of resident bytes.
+
+    A sample that could not be taken is left out, as null and not as 0. A counter that begins
+    anew (another process) has used what it says.
+    """
+    counted = usage.dropna(subset=["cpu_s", "resident_bytes"])
+    if not len(usage) or set(counted["who"]) != set(usage["who"]):
         return None, None
-    cpu = usage.groupby("who")["cpu_s"]
-    resident = usage.groupby("at_s")["resident_bytes"].sum()
-    return float((cpu.max() - cpu.min()).sum()), float(resident.max())
+    cpu_s = sum(_increase(samples) for _, samples in counted.groupby("who")["cpu_s"])
+    whole = usage.groupby("at_s")["resident_bytes"].sum(min_count=usage["who"].nunique())
+    return float(cpu_s), None if whole.isna().all() else float(whole.max())
+
+
+def _increase(counter: pd.Series[float]) -> float:
+    steps = counter.diff().iloc[1:]
+    return float(steps.where(steps >= 0, counter.iloc[1:]).sum())
+
+
+def _conditions(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
+    """What else could have decided the numbers: the load generator, the machine, the clock."""
+    return {
+        "load_nice": failed.load.nice,
+        "load_cpu_s": failed.load.cpu_s,
+        "load_delivery_p99_s": failed.load.delivery["p99_s"],
+        "twin_first": twin.start_unix_s < failed.start_unix_s,
+        **{f"twin_{name}": value for name, value in twin.conditions.items()},
+        **failed.conditions,
+    }
 
 
 def _dropped(record: PassRecord) -> int:
@@ -276,13 +326,18 @@ def _invalid(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str |
             "the batch query over the same input has no result, so there is nothing to compare: "
             "the load was too short, or nothing the query looks for is in it"
         )
+    if _dropped(twin):
+        return (
+            f"{twin.name}: the watermark dropped {_dropped(twin)} rows without a failure, so the "
+            "query answered another question than the batch"
+        )
     for record in (twin, failed):
         if record.load.invalid is not None:
             return f"{record.name}: {record.load.invalid}"
-        if _dropped(record):
+        if record.clock_jump_s is not None and abs(record.clock_jump_s) > CLOCK_JUMP_S:
             return (
-                f"{record.name}: the watermark dropped {_dropped(record)} rows, so the query "
-                "answered another question than the batch"
+                f"{record.name}: the wall clock jumped by {record.clock_jump_s:.3f} s during the "
+                "pass, and every latency rests on it"
             )
         expected = sum(stream.rate.records for stream in record.plan.streams)
         if record.load.records != expected:

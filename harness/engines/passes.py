@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,12 @@ class PassRecord:
     table: pd.DataFrame | None = None
     """What the database table held at the end, for a workload whose results go into one:
     ``window_start_s`` and the workload's other columns."""
+    died: str | None = None
+    """The engine's last words, if it died while the pass ran and did not come back."""
+    clock_jump_s: float | None = None
+    """By how much the wall clock moved against the monotonic one during the pass."""
+    conditions: Mapping[str, float | None] = field(default_factory=dict)
+    """What else went on on the machine meanwhile (`harness.engines.foreign`)."""
 
     @property
     def until_s(self) -> float:

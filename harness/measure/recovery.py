@@ -141,15 +141,18 @@ def bounds_of_mean(found: Iterable[Recovery]) -> tuple[float, float]:
     """Between what the mean of these recoveries lies: the same number twice if all are known,
     infinity above where one is censored, and NaN twice where one was not measured or none is
     there."""
-    known, watched = [], []
+    seconds: list[float] = []
+    censored = False
     for one in found:
-        if one.seconds is None and one.at_least_s is None:
+        value = one.at_least_s if one.seconds is None else one.seconds
+        if value is None:
             return math.nan, math.nan
-        (known if one.seconds is not None else watched).append(one.seconds or one.at_least_s or 0.0)
-    if not known and not watched:
+        seconds.append(value)
+        censored |= one.seconds is None
+    if not seconds:
         return math.nan, math.nan
-    mean = float(np.mean(known + watched))
-    return mean, math.inf if watched else mean
+    mean = float(np.mean(seconds))
+    return mean, math.inf if censored else mean
 
 
 def _calm(

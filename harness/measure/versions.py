@@ -49,6 +49,8 @@ class Versions:
     """The first stable delivery of each identity."""
     duplicates: int
     """Repeated deliveries: the same value, as sure as before."""
+    tentative: int
+    """Identities whose first version was tentative."""
     corrections: int
     """Identities whose stable value differs from a tentative one that was delivered before."""
     uncorrected: int
@@ -67,12 +69,14 @@ def versions(deliveries: pd.DataFrame, identity: Sequence[str], values: Sequence
     stability = _stability(deliveries)
     stable = deliveries[stability == Stability.STABLE]
     results = deliveries[stability != Stability.UNDO]
+    first = results.drop_duplicates(keys, keep="first")
     first_stable = stable.drop_duplicates(keys, keep="first")
     return Versions(
-        first=results.drop_duplicates(keys, keep="first"),
+        first=first,
         last=_standing(deliveries, stability, keys),
         stable=first_stable,
         duplicates=_repeated(deliveries, stability, keys, list(values)),
+        tentative=int((_stability(first) == Stability.TENTATIVE).sum()),
         corrections=_corrections(deliveries, stability, keys, list(values)),
         uncorrected=len(deliveries.drop_duplicates(keys)) - len(first_stable),
         contradictions=_contradictions(deliveries, stability, keys, list(values)),
@@ -130,7 +134,7 @@ def _contradictions(
     found = stable.merge(contradicted, on=keys)
     if is_stable.all():
         return found
-    final = is_stable.groupby([deliveries[key] for key in keys]).cumsum() > 0
+    final = is_stable.groupby([deliveries[key] for key in keys]).cummax().astype(bool)
     return pd.concat([found, deliveries[final & (stability == Stability.UNDO)]], ignore_index=True)
 
 

@@ -88,7 +88,7 @@ def test_failures_far_apart_have_recoveries_of_their_own() -> None:
 def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
     late = {5: 8.0, 6: 7.0, 7: 6.0, 8: 6.5}
     first, second = each(late, [5.0, 8.0])
-    assert (first.seconds, second.seconds) == (pytest.approx(9.5), pytest.approx(6.5))
+    assert [first.seconds, second.seconds] == pytest.approx([9.5, 6.5])
     assert first.overlaps
     assert second.overlaps
     assert each({5: 3.0}, [5.0, 10.0])[0].overlaps, "no calm of 5 s in between"
