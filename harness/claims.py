@@ -12,9 +12,12 @@ class ClaimKind(StrEnum):
     """What it means when a claim does not hold."""
 
     INVARIANT = "invariant"
-    """It must always hold; if it does not, something is broken here."""
+    """It must always hold; if it does not, something is broken here. The identities of a formula
+    are among them: they show that the formula was written down right, not that it is true."""
     PAPER = "paper"
     """A sentence of a paper. It may honestly fail to hold here."""
+    HYPOTHESIS = "hypothesis"
+    """A sentence of our own. It may fail to hold as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

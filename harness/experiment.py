@@ -140,6 +140,11 @@ class Experiment:
     started; called with the profile and the options it accepts."""
 
     @property
+    def ours(self) -> bool:
+        """Whether its statement is a sentence of our own and of no paper."""
+        return self.paper.startswith("Faultline")
+
+    @property
     def group(self) -> str:
         """The part before the slash: ppa, intervals, edge, dpc or stock."""
         return self.id.split("/", 1)[0]

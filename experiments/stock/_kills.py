@@ -1,11 +1,11 @@
 """What the two experiments that kill share: their runs, their table, their figure, their claims.
 
-Tolerances stand at the top; they were fixed before anything was measured.
+Tolerances stand at the top, each with the date on which it was fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import random_target
 from harness.failures.schedule import Schedule
+from harness.measure.recovery import Recovery, Unrecovered, bounds_of_mean
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
@@ -27,21 +28,26 @@ from workloads.base import Workload, load_workload_file
 from workloads.wordcount import word_count
 
 PUNCTUAL_S = 1.0
-"""A kill may begin this much after its planned instant."""
+"""A failure may begin this much after its planned instant. Fixed on 2026-11-21 before the first
+kill was measured."""
 
-GOING_ON = 1.0
-"""Output goes on under active replication if the gap is at most this many trigger intervals."""
+JITTER_TRIGGERS = 1.0
+"""Output goes on if its gap is at most so many trigger intervals, and stops if it is more: a result
+that just misses a batch comes one interval later. The limit of "goes on" was fixed on 2026-11-21
+before the first kill was measured; "stops" was any gap above 0 until 2026-11-22."""
 
 ENOUGH_LOAD_S = 15.0
 """Where output had not caught up when the load ended, that says something only if the load went
-on for this long after the kill."""
+on for this long after the kill. Fixed on 2026-11-21 17:07 UTC, after smoke runs whose load ended
+right after the kill."""
 
 PUBLISHED_RECOVERY_S = 20.0
 """Structured Streaming, at least once, one of five workers killed: van Dongen and Van den Poel,
 IEEE Access 2021; read off by hand there, on another machine and another job."""
 
 LOCALITY_NOTE = (
-    "Of Spark's own waiting times only the limit on a silent executor is changed, 20 s instead of "
+    "What is not Spark's default stands in harness/engines/structured/settings.py and in the "
+    "cluster's; of the waiting times it is the limit on a silent executor alone, 20 s instead of "
     "120. One default weighs much here: spark.locality.wait. A task whose state lay on the killed "
     "executor waits 3 s and more for a place near it before it goes elsewhere, anew in every "
     "stateful stage, so the more aggregations a query has the longer it takes to come back."
@@ -57,7 +63,11 @@ NOTES = (
     "executor that replaces a killed one is cold.",
     LOCALITY_NOTE,
     "Where the twin could not follow its load even without a failure (median window later than 3 "
-    "trigger intervals and 1 s), recovery and gap are not measured and nothing is said of them.",
+    "trigger intervals and 1 s, or its slowest later than 1.5 times that), recovery and gap are "
+    "not measured and nothing is said of them.",
+    "A recovery's resolution is how much later than the twin's median a window must be to count as "
+    "late. An output that had not caught up by the end of the load counts with the time for which "
+    "it was watched, as a lower bound.",
     "The trigger interval is the checkpoint interval. The kill's phase within it is drawn from "
     "the seed.",
     f"Beside it: {PUBLISHED_RECOVERY_S:.0f} s recovery of Structured Streaming after one worker "
@@ -196,12 +206,14 @@ def _schedule(
 
 
 RUN_COLUMNS = (
-    "scheme", "interval_s", "repeat", "recovery_s", "output_gap_s", "silence_s",
-    "twin_silence_s", "normal_latency_s", "twin_kept_up", "killed_at_s", "kills_planned",
-    "kills_done", "processes_killed", "kill_lateness_s", "output_equals_truth",
+    "scheme", "interval_s", "repeat", "recovery_s", "recovery_at_least_s", "recovery_why_not",
+    "recovery_resolution_s", "detection_s", "detected_by", "paper_recovery_s", "output_gap_s",
+    "silence_s", "twin_silence_s", "normal_latency_s", "twin_kept_up", "twin_slowest_s",
+    "killed_at_s", "failed_at_s", "failures_planned", "failures_done", "failure_lateness_s",
+    "kills_planned", "kills_done", "processes_killed", "kill_lateness_s", "output_equals_truth",
     "output_equals_twin", "twin_equals_truth", "difference_from_truth", "difference_from_twin",
     "contradictions", "duplicates", "accuracy_first", "results", "dropped_rows", "restarts",
-    "load_s", "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s",
+    "died", "load_s", "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s",
     "twin_latency_p50_s", "twin_latency_p99_s", "twin_latency_max_s", "cpu_s", "twin_cpu_s",
     "resident_bytes", "paper_accuracy_first", "paper_accuracy_last", "success_rate",
     "twin_success_rate", "table_rows", "table_equals_truth", "table_difference",
@@ -235,11 +247,11 @@ def check(table: pd.DataFrame, *, victim: str) -> list[Claim]:
     """The invariants of every run with failures, and what the two schemes are said to do."""
     runs = runs_of(table)
     return [
-        _really_killed(runs),
+        really_failed(runs),
         _equal(runs, "output_equals_truth", "difference_from_truth", "the batch ground truth"),
         _equal(runs, "output_equals_twin", "difference_from_twin", "the no-failure twin's"),
-        _never(runs, "contradictions", "No result was delivered with two different values"),
-        _never(runs, "dropped_rows", "The watermark dropped no row"),
+        _uncontradicted(runs),
+        nothing_dropped(runs, f"the kill of a {victim}"),
         _comes_back(runs, victim),
         _goes_on(runs, victim),
         _shorter_gap(runs, victim),
@@ -247,100 +259,173 @@ def check(table: pd.DataFrame, *, victim: str) -> list[Claim]:
     ]
 
 
-def _invariant(text: str, held: bool, **measured: Any) -> Claim:
+def invariant(text: str, held: bool | None, **measured: Any) -> Claim:
     return Claim(text=text, kind=ClaimKind.INVARIANT, held=held, measured=measured)
 
 
-def _statement(text: str, held: bool | None, **measured: Any) -> Claim:
-    return Claim(text=text, kind=ClaimKind.PAPER, held=held, measured=measured)
+def hypothesis(text: str, held: bool | None, **measured: Any) -> Claim:
+    return Claim(text=text, kind=ClaimKind.HYPOTHESIS, held=held, measured=measured)
 
 
-def _named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
-    """A value per run, by scheme, interval and repetition."""
+def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
+    """A value per run, by workload (where there are several), scheme, interval, repetition."""
     return {
-        f"{row.scheme} {row.interval_s:g} s, repetition {row.repeat}": getattr(row, column)
+        f"{getattr(row, 'workload', '')} {row.scheme} {row.interval_s:g} s, "
+        f"repetition {row.repeat}".strip(): getattr(row, column)
         for row in runs.itertuples()
     }
 
 
-def _really_killed(runs: pd.DataFrame) -> Claim:
-    planned = (runs["kills_planned"] > 0) & (runs["kills_done"] == runs["kills_planned"])
-    punctual = runs["kill_lateness_s"].astype(float) <= PUNCTUAL_S
-    return _invariant(
-        f"Every planned kill reached a living process within {PUNCTUAL_S:g} s of its instant",
-        bool((planned & punctual & (runs["processes_killed"] > 0)).all()),
-        processes_killed=_named(runs, "processes_killed"),
-        kill_lateness_s=_named(runs, "kill_lateness_s"),
+def really_failed(runs: pd.DataFrame) -> Claim:
+    """A schedule of the user's may pause or cut and kill nothing."""
+    planned = (runs["failures_planned"] > 0) & (runs["failures_done"] == runs["failures_planned"])
+    punctual = runs["failure_lateness_s"].astype(float) <= PUNCTUAL_S
+    return invariant(
+        f"Every planned failure reached a living process within {PUNCTUAL_S:g} s of its instant",
+        bool((planned & punctual).all()),
+        failures_done=named(runs, "failures_done"),
+        processes_killed=named(runs, "processes_killed"),
+        failure_lateness_s=named(runs, "failure_lateness_s"),
+    )
+
+
+def nothing_dropped(runs: pd.DataFrame, failure: str) -> Claim:
+    """A twin that drops rows makes its run invalid; drops after a failure are the engine's."""
+    return hypothesis(
+        f"After {failure} the watermark drops no row",
+        bool((runs["dropped_rows"] == 0).all()),
+        **named(runs, "dropped_rows"),
     )
 
 
 def _equal(runs: pd.DataFrame, column: str, difference: str, what: str) -> Claim:
-    return _invariant(
-        f"In every run the output equals {what}, result by result",
-        bool(runs[column].astype(bool).all()),
-        differences=_named(runs, difference),
+    """Rows that the watermark dropped are missing in the output: `nothing_dropped` says so."""
+    judged = runs[runs["dropped_rows"] == 0]
+    return invariant(
+        f"In every run in which no row was dropped the output equals {what}, result by result",
+        bool(judged[column].astype(bool).all()) if len(judged) else None,
+        differences=named(judged, difference),
     )
 
 
-def _never(runs: pd.DataFrame, column: str, text: str) -> Claim:
-    return _invariant(f"{text} in any run", bool((runs[column] == 0).all()), **_named(runs, column))
+def _uncontradicted(runs: pd.DataFrame) -> Claim:
+    return invariant(
+        "No result was delivered with two different values in any run",
+        bool((runs["contradictions"] == 0).all()),
+        **named(runs, "contradictions"),
+    )
 
 
-def _verdict(runs: pd.DataFrame, held: pd.Series[bool]) -> bool | None:
-    """Null without a run, and where a twin could not follow its load even without a failure."""
-    if not len(runs) or not runs["twin_kept_up"].astype(bool).all():
+def together(verdicts: Iterable[bool | None]) -> bool | None:
+    """False if one is, else None if one is or there is none: nothing is left out."""
+    every = list(verdicts)
+    if any(verdict is False for verdict in every):
+        return False
+    return None if not every or None in every else True
+
+
+def stops(run: Any) -> bool | None:
+    """Whether the output stopped for longer than jitter; None where it was not measured."""
+    if pd.isna(run.output_gap_s):
         return None
-    return bool(held.all())
+    return bool(run.output_gap_s > JITTER_TRIGGERS * run.interval_s)
+
+
+def recovered(run: Any) -> Recovery:
+    """A run's first recovery as it stands in its record."""
+    why_not = None if pd.isna(run.recovery_why_not) else Unrecovered(run.recovery_why_not)
+    return Recovery(
+        seconds=None if pd.isna(run.recovery_s) else float(run.recovery_s),
+        at_least_s=None if pd.isna(run.recovery_at_least_s) else float(run.recovery_at_least_s),
+        why_not=why_not,
+    )
+
+
+def catches_up(run: Any) -> bool | None:
+    """Whether the output caught up; None where the load ended too soon after the failure."""
+    recovery = recovered(run)
+    if recovery.seconds is not None:
+        return True
+    if recovery.why_not is Unrecovered.DIED:
+        return False
+    at_least_s = recovery.at_least_s
+    return None if at_least_s is None or at_least_s < ENOUGH_LOAD_S else False
+
+
+def mean_recovery(runs: pd.DataFrame) -> tuple[float, float]:
+    """Between what the mean lies (`harness.measure.recovery.bounds_of_mean`)."""
+    return bounds_of_mean(recovered(run) for run in runs.itertuples())
+
+
+def mean_gap(runs: pd.DataFrame) -> float | None:
+    """None where one of the gaps was not measured: a mean leaves nothing out."""
+    gaps = runs["output_gap_s"].astype(float)
+    return None if not len(gaps) or gaps.isna().any() else float(gaps.mean())
 
 
 def _comes_back(runs: pd.DataFrame, victim: str) -> Claim:
     mine = runs[runs["scheme"] == "checkpoint"]
-    caught_up = mine["recovery_s"].notna()
-    left_s = mine["load_s"] - mine["killed_at_s"].astype(float)  # NaN where nothing was killed
-    too_short = ~caught_up & (left_s < ENOUGH_LOAD_S)
-    held = _verdict(mine, caught_up & (mine["output_gap_s"] > 0))
-    return _statement(
-        f"Under checkpoint the output stops when a {victim} is killed and catches up again",
-        None if too_short.any() else held,
-        recovery_s=_named(mine, "recovery_s"),
-        output_gap_s=_named(mine, "output_gap_s"),
-        twin_kept_up=_named(mine, "twin_kept_up"),
+    return hypothesis(
+        f"Under checkpoint the output stops when a {victim} is killed, for more than "
+        f"{JITTER_TRIGGERS:g} trigger interval, and catches up again",
+        together(of(run) for run in mine.itertuples() for of in (stops, catches_up)),
+        recovery_s=named(mine, "recovery_s"),
+        resolution_s=named(mine, "recovery_resolution_s"),
+        not_within_s=named(mine, "recovery_at_least_s"),
+        why_not=named(mine, "recovery_why_not"),
+        output_gap_s=named(mine, "output_gap_s"),
         published_recovery_s=PUBLISHED_RECOVERY_S,
     )
 
 
 def _goes_on(runs: pd.DataFrame, victim: str) -> Claim:
     mine = runs[runs["scheme"] == "active"]
-    return _statement(
+    stopped = [stops(run) for run in mine.itertuples()]
+    return hypothesis(
         f"Under active replication the output goes on when a {victim} is killed: the gap is at "
-        f"most {GOING_ON:g} trigger interval",
-        _verdict(mine, mine["output_gap_s"] <= mine["interval_s"] * GOING_ON),
-        output_gap_s=_named(mine, "output_gap_s"),
-        recovery_s=_named(mine, "recovery_s"),
-        twin_kept_up=_named(mine, "twin_kept_up"),
+        f"most {JITTER_TRIGGERS:g} trigger interval",
+        together(None if value is None else not value for value in stopped),
+        output_gap_s=named(mine, "output_gap_s"),
+        recovery_s=named(mine, "recovery_s"),
+        resolution_s=named(mine, "recovery_resolution_s"),
+        why_not=named(mine, "recovery_why_not"),
     )
 
 
 def _shorter_gap(runs: pd.DataFrame, victim: str) -> Claim:
-    gaps = runs.groupby(["interval_s", "scheme"])["output_gap_s"].mean().unstack()
-    if not {"active", "checkpoint"} <= set(gaps.columns):
-        gaps = gaps.reindex(columns=["active", "checkpoint"])
-    gaps = gaps.dropna()
-    compared = runs[runs["interval_s"].isin(gaps.index)]
-    return _statement(
+    gaps = {
+        (float(interval_s), scheme): mean_gap(
+            runs[(runs["interval_s"] == interval_s) & (runs["scheme"] == scheme)]
+        )
+        for interval_s, scheme in zip(runs["interval_s"], runs["scheme"], strict=True)
+    }
+    shared = sorted({i for i, scheme in gaps if scheme == "active" and (i, "checkpoint") in gaps})
+    return hypothesis(
         f"At every interval that both schemes were run at, the mean output gap after a {victim} "
         "kill is shorter under active replication than under checkpoint",
-        _verdict(compared, gaps["active"] < gaps["checkpoint"]),
-        mean_output_gap_s={f"{i:g} s": dict(row) for i, row in gaps.iterrows()},
+        together(shorter(gaps[i, "active"], gaps[i, "checkpoint"]) for i in shared),
+        mean_output_gap_s={f"{scheme} {i:g} s": gap for (i, scheme), gap in gaps.items()},
     )
+
+
+def shorter(one: float | None, other: float | None) -> bool | None:
+    """None where one of them is unknown."""
+    return None if one is None or other is None else one < other
 
 
 def _grows(runs: pd.DataFrame) -> Claim:
     mine = runs[runs["scheme"] == "checkpoint"]
-    means = mine.groupby("interval_s")["recovery_s"].mean()
-    enough = len(means) > 1 and not means.isna().any()
-    return _statement(
-        "Under checkpoint recovery takes longer at the longest interval than at the shortest",
-        bool(means.iloc[-1] > means.iloc[0]) if enough else None,
-        mean_recovery_s={f"{interval:g} s": value for interval, value in means.items()},
+    means = {
+        float(interval_s): mean_recovery(mine[mine["interval_s"] == interval_s])
+        for interval_s in mine["interval_s"].unique()
+    }
+    held = None
+    if len(means) > 1:
+        (least, most), (longest, at_most) = means[min(means)], means[max(means)]
+        held = True if longest > most else False if at_most <= least else None
+    return hypothesis(
+        "Under checkpoint the mean recovery takes longer at the longest interval than at the "
+        "shortest",
+        held,
+        mean_recovery_s_between={f"{i:g} s": bounds for i, bounds in means.items()},
     )

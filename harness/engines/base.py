@@ -39,17 +39,6 @@ from harness.text import did_you_mean
 from workloads.base import Workload
 
 
-class Stability(StrEnum):
-    """What an engine says of a result when it delivers it."""
-
-    STABLE = "stable"
-    """It will never be taken back. The only kind that an engine without tentative output knows."""
-    TENTATIVE = "tentative"
-    """Computed from incomplete input; a stable version follows."""
-    UNDO = "undo"
-    """The tentative version that was delivered last is taken back; carries no answer."""
-
-
 class EventKind(StrEnum):
     """What an engine can notice."""
 
@@ -163,8 +152,9 @@ class Engine(Protocol):
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
         """What messages of the out topic deliver, by arrival: ``window_start_s``, the workload's
-        other columns, ``arrival_s``, ``copy``, ``stability`` (`Stability`). Messages that a
-        reader must ignore, because a newer incarnation has fenced their sender, are left out."""
+        other columns, ``arrival_s``, ``copy``, ``stability`` (a value of
+        `harness.measure.versions.Stability`). Messages that a reader must ignore, because a newer
+        incarnation has fenced their sender, are left out."""
 
     def events(self) -> Sequence[Event]:
         """What it noticed since `begin`, in the order of time. Still known after `end`."""

@@ -33,7 +33,7 @@ BREAKS = (Action.KILL, Action.PAUSE, Action.CUT)
 
 _ENDS = {Action.KILL: Action.RESTART, Action.PAUSE: Action.RESUME, Action.CUT: Action.HEAL}
 
-DETECTED, REGAINED = "detected", "regained"
+DETECTED, REGAINED = "detected", "recovered"
 """Incidents that an engine may report: it noticed a failure (with ``cause``), and the progress
 that the failure cost is made up for. Both may name a ``target``, a node."""
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.measure.recovery import CALM_S
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
+from harness.measure.windows import TOLERANCE, USUAL_SHARE
 
 
 class Direction(StrEnum):
@@ -55,7 +57,7 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.LOWER,
         definition="The longest time without a new result that reaches into the span from the "
-        "first kill to the end of the load, minus the longest such time of the no-failure twin "
+        "first failure to the end of the load, minus the longest such time of the no-failure twin "
         "in the same span; not below 0.",
     ),
     Metric(
@@ -63,11 +65,44 @@ METRICS: tuple[Metric, ...] = (
         title="Recovery, as a user sees it",
         unit="s",
         direction=Direction.LOWER,
-        definition="From the kill until the output has caught up: the arrival of the last late "
-        "result before every window was on time for 5 s. A window is late when it took more than "
-        "1.25 times as long as the slowest window of the no-failure twin. 0 when no window was "
-        "late, and null when the output had not caught up by the end of the load or a result was "
-        "never delivered.",
+        definition="From the failure until the output has caught up: the arrival of the last late "
+        f"result before every window was on time for {CALM_S:g} s. A window is late when it took "
+        f"more than {TOLERANCE:g} times as long as {USUAL_SHARE:.0%} of the no-failure twin's "
+        "windows. 0 when no window was late. Every failure has its own; where another one came "
+        "before the output was calm again, it is said that they cannot be told apart.",
+    ),
+    Metric(
+        name="recovery_at_least_s",
+        title="Not recovered within",
+        unit="s",
+        direction=Direction.HIGHER,
+        definition="Where the output had not caught up by the end of the load, a result was never "
+        "delivered, or the engine died: how long it was watched. A mean counts it as a lower "
+        "bound.",
+    ),
+    Metric(
+        name="recovery_resolution_s",
+        title="Resolution of a recovery",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="By how much a window must be later than the twin's median to count as late. "
+        "Output that is visibly later than the twin's but less than that has no recovery time.",
+    ),
+    Metric(
+        name="detection_s",
+        title="Detection",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="From the failure until the engine says that it noticed it; null where it does "
+        "not say so.",
+    ),
+    Metric(
+        name="paper_recovery_s",
+        title="Recovery, as the papers define it",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="From the detection until what ran on the failed node has processed its input "
+        "as far as before the failure, by the engine's own word.",
     ),
     Metric(
         name="accuracy_first",
@@ -118,8 +153,16 @@ METRICS: tuple[Metric, ...] = (
         title="Duplicates",
         unit="results",
         direction=Direction.LOWER,
-        definition="Repeated deliveries of one identity (query, window, key), which the reader "
-        "drops and counts. Two different stable values for one identity are a violation instead.",
+        definition="Repeated deliveries of one identity (query, window, key) with the same value, "
+        "as sure as before, which the reader drops and counts. Two different stable values for one identity are a violation instead.",
+    ),
+    Metric(
+        name="corrections",
+        title="Corrections",
+        unit="results",
+        direction=Direction.NEITHER,
+        definition="Results whose stable value differs from a tentative one that was delivered "
+        "before it.",
     ),
     Metric(
         name="cpu_s",

@@ -98,8 +98,9 @@ def recoveries(
     for number, group in enumerate(groups):
         last = number + 1 == len(groups)
         end_s = until_s if last else groups[number + 1][0]
+        mine = windows if last else _due_before(windows, end_s)
         for at_s in group:
-            one = recovery(windows, failed_at_s=at_s, normal=normal, until_s=end_s, calm_s=calm_s)
+            one = recovery(mine, failed_at_s=at_s, normal=normal, until_s=end_s, calm_s=calm_s)
             found.append(replace(one, overlaps=len(group) > 1))
     return found
 
@@ -159,8 +160,14 @@ def _calm(
     windows: pd.DataFrame, group: Sequence[float], at_s: float, normal: Normal, calm_s: float
 ) -> bool:
     """Whether output had caught up from these failures and was calm before the next one."""
-    one = recovery(windows, failed_at_s=group[-1], normal=normal, until_s=at_s, calm_s=calm_s)
+    before = _due_before(windows, at_s)
+    one = recovery(before, failed_at_s=group[-1], normal=normal, until_s=at_s, calm_s=calm_s)
     return one.seconds is not None and at_s - (group[-1] + one.seconds) >= calm_s
+
+
+def _due_before(windows: pd.DataFrame, at_s: float) -> pd.DataFrame:
+    """Only these can be late because of an earlier failure alone."""
+    return windows[windows["due_s"] < at_s]
 
 
 def _visibly_later(after: pd.DataFrame, failed_at_s: float, normal: Normal) -> bool:

@@ -25,11 +25,14 @@ STABILITY = "stability"
 
 
 class Stability(StrEnum):
-    """How sure a delivery is."""
+    """What an engine says of a result when it delivers it."""
 
     STABLE = "stable"
+    """It will never be taken back. The only kind that an engine without tentative output knows."""
     TENTATIVE = "tentative"
+    """Computed from incomplete input; a stable version follows."""
     UNDO = "undo"
+    """The tentative version that was delivered last is taken back; carries no answer."""
 
 
 _RANK = {Stability.UNDO: 0, Stability.TENTATIVE: 0, Stability.STABLE: 1}

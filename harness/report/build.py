@@ -17,7 +17,7 @@ import jinja2
 
 from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
-from harness.claims import Claim
+from harness.claims import Claim, ClaimKind
 from harness.experiment import Experiment, Origin
 from harness.figures.style import new_figure, stamp, styled
 from harness.measure.metrics import METRICS
@@ -226,6 +226,28 @@ def _origins(judged: Sequence[Judged]) -> str:
     return ", ".join(f"{counts[origin]} {words[origin]}" for origin in words)
 
 
+_KINDS = {
+    ClaimKind.INVARIANT: "invariants, which must hold",
+    ClaimKind.PAPER: "sentences of papers",
+    ClaimKind.HYPOTHESIS: "hypotheses of our own",
+}
+
+
+def _score(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    """How many claims of each kind hold, do not, and were not measured."""
+    assert set(_KINDS) == set(ClaimKind)
+    counts = Counter((claim.kind, claim.held) for claim in claims)
+    return [
+        {
+            "title": title,
+            "held": counts[kind, True],
+            "failed": counts[kind, False],
+            "unmeasured": counts[kind, None],
+        }
+        for kind, title in _KINDS.items()
+    ]
+
+
 def _page(cards: Sequence[dict[str, Any]], judged: Sequence[Judged], store: Store) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -244,9 +266,7 @@ def _page(cards: Sequence[dict[str, Any]], judged: Sequence[Judged], store: Stor
         machine=describe_machine(),
         versions=describe_versions(),
         profiles=", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
-        held=sum(claim.held is True for claim in claims),
-        failed=sum(claim.held is False for claim in claims),
-        unmeasured=sum(claim.held is None for claim in claims),
+        score=_score(claims),
         broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
         groups=[group for group in groups if group["cards"]],
         origins=_origins(judged),

@@ -14,6 +14,8 @@ from harness.experiment import Experiment
 from harness.results.record import Profile
 from harness.results.store import Campaign
 
+SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are too few and too short"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
@@ -48,7 +50,7 @@ def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judge
     """Tabulate the valid runs and check the claims against them."""
     unmeasured = Claim(
         text=experiment.statement,
-        kind=ClaimKind.PAPER,
+        kind=ClaimKind.HYPOTHESIS if experiment.ours else ClaimKind.PAPER,
         held=None,
         measured={"why not": _incompleteness(campaign)},
     )
@@ -64,16 +66,23 @@ def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judge
         problem = traceback.format_exc() if campaign.complete else None
         return replace(judged, problem=problem)
     if not campaign.complete:
-        claims = [_withdrawn(claim, campaign) for claim in claims]
+        claims = [_withdrawn(claim, _incompleteness(campaign)) for claim in claims]
+    if profile is Profile.SMOKE:
+        claims = [_undecided(claim) for claim in claims]
     return replace(judged, table=table, claims=claims)
 
 
-def _withdrawn(claim: Claim, campaign: Campaign) -> Claim:
+def _withdrawn(claim: Claim, why_not: str) -> Claim:
     if not claim.held:
         return claim
-    return replace(
-        claim, held=None, measured={**claim.measured, "why not": _incompleteness(campaign)}
-    )
+    return replace(claim, held=None, measured={**claim.measured, "why not": why_not})
+
+
+def _undecided(claim: Claim) -> Claim:
+    """What two instances on one machine cannot decide; an invariant must hold in each of them."""
+    if claim.kind is ClaimKind.INVARIANT or claim.held is None:
+        return claim
+    return replace(claim, held=None, measured={**claim.measured, "why not": SMOKE_DECIDES})
 
 
 def _incompleteness(campaign: Campaign) -> str:

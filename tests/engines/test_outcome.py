@@ -9,10 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from harness.cluster.base import Action, Victim
 from harness.engines.deliveries import decode, relative_windows
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
-from harness.failures.schedule import NO_FAILURES
+from harness.failures.injector import InjectedFailure
+from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome
 from tests.engines.constructed import (
     KILL_AT_S,
@@ -148,15 +151,28 @@ def test_a_kill_that_reached_nobody_is_not_done() -> None:
     assert found["nodes_killed"] == []
 
 
-@pytest.mark.parametrize("name", ["twin", "failures"])
-def test_dropped_rows_make_a_run_invalid(name: str) -> None:
-    dropped = record(
-        name=name, batches=pd.DataFrame({"at_s": [1.0], "dropped_rows": [3], "rows": [9]})
-    )
-    other = record(name="other")
-    outcome = judged(dropped, other) if name == "failures" else judged(other, dropped)
+def dropping() -> pd.DataFrame:
+    return pd.DataFrame({"at_s": [1.0], "dropped_rows": [3], "rows": [9]})
+
+
+def test_rows_that_the_twin_dropped_make_a_run_invalid() -> None:
+    outcome = judged(record(name="other"), record(name="twin", batches=dropping()))
     assert outcome.invalid is not None
-    assert f"{name}: the watermark dropped 3 rows" in outcome.invalid
+    assert "twin: the watermark dropped 3 rows" in outcome.invalid
+
+
+def test_rows_dropped_after_a_failure_alone_are_a_finding_about_the_engine() -> None:
+    outcome = judged(record(failures=injected(), batches=dropping()))
+    assert outcome.invalid is None
+    assert outcome.values["dropped_rows"] == 3
+    assert outcome.values["twin_dropped_rows"] == 0
+
+
+def test_a_clock_that_jumped_makes_a_run_invalid() -> None:
+    assert judged(record(clock_jump_s=0.01)).invalid is None
+    outcome = judged(record(clock_jump_s=-3.0))
+    assert outcome.invalid is not None
+    assert "clock jumped by -3.000 s" in outcome.invalid
 
 
 def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:
@@ -189,6 +205,22 @@ def test_resources_are_what_the_pass_used() -> None:
     found = values()
     assert found["cpu_s"] == pytest.approx(6 + 3)
     assert found["resident_bytes"] == 190
+
+
+def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
+    """A driver's child that vanished once gave 0, and the whole lifetime counted as the pass."""
+    usage = record().usage
+    gap = usage.head(2).assign(at_s=15.0)
+    gap.loc[gap["who"] == "drivers", ["cpu_s", "resident_bytes"]] = float("nan")
+    found = values(usage=pd.concat([usage, gap]).sort_values("at_s", kind="stable"))
+    assert found["cpu_s"] == pytest.approx(6 + 3)
+    assert found["resident_bytes"] == 190
+
+
+def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
+    usage = record().usage
+    after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
+    assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)
 
 
 def test_resources_without_a_counter_are_null() -> None:
@@ -238,3 +270,148 @@ def test_a_twin_of_itself() -> None:
     )
     assert outcome.values["kills_planned"] == 0
     assert outcome.values["recovery_s"] is None
+
+
+# First, last, stable, tentative
+
+
+def corrected(row: int) -> pd.DataFrame:
+    """A result that was wrong at first and right later, both said to be stable."""
+    wrong = one_more(deliveries(), row)
+    right = deliveries().iloc[[row]].assign(copy=1)
+    return pd.concat([wrong, right.assign(arrival_s=60.0)], ignore_index=True)
+
+
+def test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one() -> None:
+    found = values(corrected(40))
+    assert found["output_equals_truth"] is False
+    assert found["output_equals_twin"] is False
+    assert found["contradictions"] == 2
+    assert found["accuracy_last"] == found["accuracy_first"] + 1 / len(truth())
+
+
+def test_tentative_output_that_is_corrected_equals_the_twin() -> None:
+    """Accuracy 1 is no invariant under tentative output; equal stable output is."""
+    tentative = one_more(deliveries(), 40).iloc[[40, 41]].assign(stability="tentative")
+    stable = deliveries(STOPPED).assign(stability="stable")
+    found = values(pd.concat([tentative, stable]).sort_values("arrival_s", ignore_index=True))
+    assert found["output_equals_truth"] is True
+    assert found["output_equals_twin"] is True
+    assert found["contradictions"] == 0
+    assert found["accuracy_first"] == pytest.approx(1 - 1 / len(truth()))
+    assert found["accuracy_last"] == 1
+    assert (found["tentative"], found["corrections"], found["uncorrected"]) == (2, 1, 0)
+
+
+def test_output_that_stayed_tentative_does_not_equal_the_truth() -> None:
+    tentative = deliveries().assign(stability="stable")
+    tentative.loc[40, "stability"] = "tentative"
+    found = values(tentative)
+    assert found["output_equals_truth"] is False
+    assert found["accuracy_last"] == 1
+    assert found["uncorrected"] == 1
+
+
+# A recovery per failure
+
+
+def done(at_s: float, action: str, target: str, *nodes: str) -> InjectedFailure:
+    event = FailureEvent(at_s=at_s, action=Action(action), target=target)
+    victims = [Victim(node=node, processes=(7,), at_unix_s=START + at_s) for node in nodes]
+    return InjectedFailure(event=event, victims=victims, at_unix_s=START + at_s, lateness_s=0.0)
+
+
+def recoveries(latency_s: dict[int, float], *failures: InjectedFailure, **changes: Any) -> Any:
+    outcome = judged(record(deliveries(latency_s), failures=failures, **changes))
+    return outcome.series["recoveries"]
+
+
+def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
+    table = recoveries(
+        {4: 4.0, 19: 5.0},
+        done(7.0, "kill", "r1n1", "r1n1"),
+        done(9.0, "restart", "r1n1", "r1n1"),
+        done(17.0, "pause", "r1n2", "r1n2"),
+        done(18.0, "resume", "r1n2", "r1n2"),
+        done(22.0, "cut", "r2", "r2n1", "r2n2"),
+    )
+    assert table["action"].tolist() == ["kill", "pause", "cut"]
+    assert table["scope"].tolist() == ["node", "node", "rack"]
+    assert table["recovery_s"].tolist() == pytest.approx([4.0, 0.0, 5.0])
+    assert table["ended_at_s"].tolist()[:2] == [9.0, 18.0]
+    assert not table["overlaps"].any()
+
+
+def test_a_pause_alone_is_a_failure_that_was_done() -> None:
+    failures = [done(7.0, "pause", "r1n1", "r1n1"), done(9.0, "resume", "r1n1", "r1n1")]
+    schedule = Schedule(events=[one.event for one in failures], origin="test")
+    outcome = judge(
+        record(name="twin"),
+        record(failures=failures),
+        truth(),
+        workload=WORKLOAD,
+        schedule=schedule,
+        trigger_s=1.0,
+        settle_s=3.0,
+    )
+    assert outcome.values["failures_planned"] == outcome.values["failures_done"] == 1
+    assert outcome.values["kills_planned"] == 0
+    assert outcome.values["recovery_s"] == 0
+    assert outcome.values["output_gap_s"] is not None
+
+
+def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
+    table = recoveries(
+        STOPPED, done(10.0, "kill", "r1n1", "r1n1"), done(12.0, "kill", "r2n1", "r2n1")
+    )
+    assert table["overlaps"].tolist() == [True, True]
+    assert table["recovery_s"].tolist() == pytest.approx([8.0, 6.0])
+
+
+def test_detection_and_recovery_as_the_papers_define_it() -> None:
+    incidents = pd.DataFrame(
+        {
+            "at_s": [9.0, 11.5, 12.0, 15.0, 16.5],
+            "event": ["detected", "detected", "detected", "recovered", "recovered"],
+            "target": ["r1n1", "r2n2", "r1n1", "r1n1", "r2n2"],
+            "cause": ["earlier", "another node", "heartbeat", "checkpoint", "checkpoint"],
+        }
+    )
+    found = values(deliveries(STOPPED), incidents=incidents)
+    assert found["detection_s"] == pytest.approx(12.0 - KILL_AT_S - 0.1)
+    assert found["detected_by"] == "heartbeat"
+    assert found["paper_recovery_s"] == pytest.approx(3.0)
+    assert found["paper_recovery_why_not"] is None
+
+
+def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:
+    found = values(deliveries(STOPPED))
+    assert found["detection_s"] is None
+    assert found["paper_recovery_s"] is None
+    assert found["paper_recovery_why_not"] == "the engine did not notice the failure"
+
+
+def test_an_engine_that_died_did_not_recover() -> None:
+    found = values(deliveries().query("arrival_s < 10"), died="its driver ended with code 1")
+    assert found["recovery_s"] is None
+    assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
+    assert found["recovery_why_not"] == "the engine died"
+    assert found["died"] == "its driver ended with code 1"
+
+
+def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
+    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    for found, why in (
+        (judged(record(failures=injected()), twin).values, Unrecovered.TWIN_BEHIND),
+        (judged(record(failures=())).values, Unrecovered.NOTHING_FAILED),
+        (values(deliveries().drop(index=50)), Unrecovered.LOST),
+        (values(deliveries(dict.fromkeys(range(7, 30), 60.0))), Unrecovered.NOT_BY_END),
+    ):
+        assert found["recovery_s"] is None
+        assert found["recovery_why_not"] == why.value
+
+
+def test_a_recovery_is_shown_with_its_resolution() -> None:
+    found = values()
+    assert found["recovery_resolution_s"] == pytest.approx(0.25)
+    assert found["twin_slowest_s"] == pytest.approx(1.0)

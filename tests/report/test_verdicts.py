@@ -13,7 +13,7 @@ import pytest
 from harness.cli.measure import exit_code
 from harness.experiment import Context, Experiment
 from harness.report import build
-from harness.report.verdicts import Judged, judge
+from harness.report.verdicts import SMOKE_DECIDES, Judged, judge
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import Store
@@ -23,15 +23,18 @@ from tests.test_runner import SMOKE, make
 from tests.toys import square, toy
 
 
-def judged(store: Store, experiment: Experiment) -> Judged:
-    grid = experiment.grid[Profile.SMOKE]
-    campaign = store.newest_campaign(experiment.id, machine_name(), Profile.SMOKE, grid)
+QUICK = RunSettings(profile=Profile.QUICK)
+
+
+def judged(store: Store, experiment: Experiment, profile: Profile = Profile.QUICK) -> Judged:
+    grid = experiment.grid[profile]
+    campaign = store.newest_campaign(experiment.id, machine_name(), profile, grid)
     assert campaign is not None
-    return judge(experiment, Profile.SMOKE, campaign)
+    return judge(experiment, profile, campaign)
 
 
 def test_claims_hold_on_valid_runs(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy())
+    make(Store(tmp_path), toy(), settings=QUICK)
     result = judged(Store(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [True, True]
     assert exit_code([result], strict=True) == 0
@@ -41,17 +44,27 @@ def test_a_claim_that_fails_is_reported(tmp_path: Path) -> None:
     def falling(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": -float(str(point["x"]))})
 
-    make(Store(tmp_path), toy(falling))
+    make(Store(tmp_path), toy(falling), settings=QUICK)
     result = judged(Store(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [False, False]
     assert exit_code([result], strict=False) == 1
+
+
+def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
+    make(Store(tmp_path), toy(), settings=SMOKE)
+    claims = judged(Store(tmp_path), toy(), Profile.SMOKE).claims
+    assert [(claim.kind.value, claim.held) for claim in claims] == [
+        ("paper", None),
+        ("invariant", True),
+    ]
+    assert claims[0].measured["why not"] == SMOKE_DECIDES
 
 
 def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
     def falling(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": 9 - float(str(point["x"]))})
 
-    make(Store(tmp_path), toy(falling))
+    make(Store(tmp_path), toy(falling), settings=QUICK)
     result = judged(Store(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [False, True]
     assert exit_code([result], strict=False) == 0
@@ -70,7 +83,7 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
         return square(point, context)
 
     try:
-        make(Store(tmp_path), toy(run))
+        make(Store(tmp_path), toy(run), settings=QUICK)
     except KeyboardInterrupt:
         assert bad == "missing"
     result = judged(Store(tmp_path), toy())
@@ -83,7 +96,7 @@ def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> N
     def table(results: Results) -> pd.DataFrame:
         raise KeyError("nonsense")
 
-    make(Store(tmp_path), toy())
+    make(Store(tmp_path), toy(), settings=QUICK)
     result = judged(Store(tmp_path), replace(toy(), table=table))
     assert "nonsense" in (result.problem or "")
     assert [claim.held for claim in result.claims] == [None]
@@ -94,7 +107,7 @@ def test_the_report_is_one_file_with_every_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
-    make(Store(tmp_path), toy())
+    make(Store(tmp_path), toy(), settings=SMOKE)
     make(Store(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
     report = build.write_report(Store(tmp_path))
     text = report.index.read_text()
@@ -114,8 +127,8 @@ def test_the_report_is_one_file_with_every_verdict(
 
 
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy())
-    make(Store(tmp_path), toy(), settings=replace(SMOKE, root_seed=5, repeats=1))
+    make(Store(tmp_path), toy(), settings=QUICK)
+    make(Store(tmp_path), toy(), settings=replace(QUICK, root_seed=5, repeats=1))
     result = judged(Store(tmp_path), toy())
     assert {record.root_seed for record in result.campaign.records} == {5}
     assert result.campaign.expected == 3

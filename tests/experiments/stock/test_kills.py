@@ -15,6 +15,7 @@ from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
 from harness.figures.style import new_figure, styled
+from harness.measure.recovery import Unrecovered
 from harness.results.tables import Results
 from tests.engines.constructed import SCHEDULE, WORKLOAD, deliveries, injected, record, truth
 
@@ -67,7 +68,7 @@ def good(tmp_path: Path) -> pd.DataFrame:
 def test_every_claim_holds_where_it_should(good: pd.DataFrame) -> None:
     claims = check(good, victim="worker")
     assert all(claim.held for claim in claims), failing(claims)
-    assert sum(claim.kind is ClaimKind.INVARIANT for claim in claims) == 5
+    assert sum(claim.kind is ClaimKind.INVARIANT for claim in claims) == 4
 
 
 def test_the_table_carries_every_run(good: pd.DataFrame) -> None:
@@ -81,16 +82,16 @@ def test_the_table_carries_every_run(good: pd.DataFrame) -> None:
 def test_claims_fail_when_the_injector_is_off(tmp_path: Path) -> None:
     off = {key: replace(one, injected=()) for key, one in GOOD.items()}
     claims = check(table_of(off, tmp_path), victim="worker")
-    assert any("Every planned kill" in text for text in failing(claims))
+    assert any("Every planned failure" in text for text in failing(claims))
     comes_back = next(claim for claim in claims if "catches up again" in claim.text)
-    assert comes_back.held is False
+    assert comes_back.held is None, "nothing failed, so nothing could come back"
 
 
 def test_claims_fail_when_a_kill_reached_nobody(tmp_path: Path) -> None:
     missed = [replace(done, victims=[]) for done in injected()]
     one = {**GOOD, ("active", 1.0): record(failures=missed)}
     assert any(
-        "Every planned kill" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
+        "Every planned failure" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
     )
 
 
@@ -98,7 +99,7 @@ def test_claims_fail_when_a_kill_came_late(tmp_path: Path) -> None:
     late = [replace(done, lateness_s=1.5) for done in injected()]
     one = {**GOOD, ("active", 1.0): record(failures=late)}
     assert any(
-        "Every planned kill" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
+        "Every planned failure" in t for t in failing(check(table_of(one, tmp_path), victim="x"))
     )
 
 
@@ -131,7 +132,11 @@ def test_output_that_never_came_back_fails_its_claim(tmp_path: Path) -> None:
 
 def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(good: pd.DataFrame) -> None:
     """As in the smoke profile."""
-    cut = good.assign(load_s=good["killed_at_s"] + 5, recovery_s=None)
+    cut = good.assign(
+        recovery_s=None,
+        recovery_at_least_s=5.0,
+        recovery_why_not=Unrecovered.NOT_BY_END.value,
+    )
     comes_back = next(c for c in check(cut, victim="worker") if "catches up again" in c.text)
     assert comes_back.held is None
 
@@ -147,7 +152,7 @@ def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
 def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None:
     behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
     claims = check(table_of(GOOD, tmp_path, twin=behind), victim="worker")
-    assert {claim.held for claim in claims if claim.kind is ClaimKind.PAPER} == {None}
+    assert {claim.held for claim in claims if claim.kind is ClaimKind.HYPOTHESIS} == {None, True}
     assert all(claim.held for claim in claims if claim.kind is ClaimKind.INVARIANT)
 
 
