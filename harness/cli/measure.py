@@ -81,14 +81,20 @@ def check_out(out: Path) -> None:
 
 
 def exit_code(judged: Sequence[Judged], *, strict: bool) -> int:
-    """1 for a broken invariant (or, when strict, a claim), 3 for a run that failed, else 0."""
+    """1 for a broken invariant or a defect of an experiment, 3 for a run that failed, else 0.
+
+    What could not be measured (a run that stayed invalid) is said and no error; ``strict`` takes
+    it for one, and a sentence that does not hold as well.
+    """
     claims = [claim for item in judged for claim in item.claims]
     if any(claim.held is False and (strict or _invariant(claim)) for claim in claims):
         return FAILED_CLAIM
     if any(item.problem for item in judged):
         return FAILED_CLAIM
-    if not all(item.campaign.complete for item in judged):
+    if any(item.campaign.failed for item in judged):
         return FAILED_ENVIRONMENT
+    if strict and not all(item.campaign.complete for item in judged):
+        return FAILED_CLAIM
     return DONE
 
 

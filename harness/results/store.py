@@ -24,6 +24,7 @@ import pandas as pd
 
 from harness.errors import EnvironmentFailure, UsageError
 from harness.results.record import (
+    FAILED,
     INVALID,
     OK,
     SCHEMA_VERSION,
@@ -49,6 +50,12 @@ class Campaign:
     @property
     def valid(self) -> Sequence[Record]:
         return [record for record in self.records if record.status == OK]
+
+    @property
+    def failed(self) -> int:
+        """How many runs could not be made, or were not yet."""
+        bad = sum(record.status == FAILED for record in self.records)
+        return bad + self.expected - len(self.records)
 
     @property
     def complete(self) -> bool:

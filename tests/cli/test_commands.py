@@ -18,7 +18,7 @@ from harness import catalogue
 from harness.cli.main import COMMANDS, cli
 from harness.cli.measure import check_out
 from harness.cli.progress import point_words
-from harness.errors import UsageError
+from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment
 from harness.report import build
 from harness.results.provenance import ROOT
@@ -61,10 +61,10 @@ def test_list_names_every_experiment(invoke: Invoke) -> None:
 
 
 def test_run_prints_verdicts_and_one_json_document(invoke: Invoke) -> None:
-    result = invoke("run", "stock/toy", "--profile", "smoke")
+    result = invoke("run", "stock/toy")
     assert result.exit_code == 0, result.output
     assert "holds: y rises with x" in result.stdout
-    document = json.loads(invoke("run", "stock/toy", "--profile", "smoke", "--json").stdout)
+    document = json.loads(invoke("run", "stock/toy", "--json").stdout)
     assert document["complete"]
     assert document["runs"] == [], "everything was there already"
     assert [c["held"] for c in document["claims"]] == [True, True]
@@ -98,8 +98,22 @@ def test_a_broken_invariant_exits_with_1(invoke: Invoke, experiments: list[Exper
 
 
 def test_a_failed_run_exits_with_3(invoke: Invoke, experiments: list[Experiment]) -> None:
-    experiments[:] = [toy(lambda point, context: Outcome(values={}, invalid="slow"))]
+    def run(point: Point, context: Context) -> Outcome:
+        raise EnvironmentFailure("the broker died", remedy="look at its log")
+
+    experiments[:] = [toy(run)]
     assert invoke("reproduce").exit_code == 3
+
+
+def test_what_could_not_be_measured_is_said_and_no_error(
+    invoke: Invoke, experiments: list[Experiment]
+) -> None:
+    experiments[:] = [toy(lambda point, context: Outcome(values={}, invalid="slow"))]
+    result = invoke("reproduce")
+    assert result.exit_code == 0
+    assert "invalid: slow" in result.stdout
+    assert "not measured" in result.stdout
+    assert invoke("reproduce", "--strict").exit_code == 1
 
 
 def test_report_before_any_measurement_says_what_to_do(invoke: Invoke) -> None:

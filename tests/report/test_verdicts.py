@@ -22,7 +22,6 @@ from harness.runner import RunSettings
 from tests.test_runner import SMOKE, make
 from tests.toys import square, toy
 
-
 QUICK = RunSettings(profile=Profile.QUICK)
 
 
@@ -89,7 +88,8 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
     result = judged(Store(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [None, None]
     assert "5 of 6 runs" in result.claims[0].measured["why not"]
-    assert exit_code([result], strict=False) == 3
+    assert exit_code([result], strict=False) == (0 if bad == "invalid" else 3)
+    assert exit_code([result], strict=True) == (1 if bad == "invalid" else 3)
 
 
 def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
