@@ -89,6 +89,7 @@ def accidents(
         slide_s=WINDOW_S,
         watermark_delay_s=LAG_S,
         members=_standing_cars,
+        members_of=lambda row: {(row["location"], car) for car in row["car_ids"].split()},
         contributions=_contributions(epsilon_kmh),
         into_table=True,
         reference=Reference(

@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
@@ -154,6 +154,8 @@ class Workload:
     members: Callable[[], Column] | None = None
     """For accuracy: an array column with what a result says, such as the objects of a top 100.
     Without it a run has no accuracy of members."""
+    members_of: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
+    """The same members of one result, in Python: given a row's columns by name, what it says."""
     contributions: Contributions | None = None
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""

@@ -111,6 +111,7 @@ def traffic_jams(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_incidents,
+        members_of=lambda row: set(parse_incidents(row["incidents"])),
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
         program=Reference(
             target="workloads.traffic:program",

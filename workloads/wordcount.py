@@ -102,6 +102,7 @@ def word_count(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_counted_word,
+        members_of=lambda row: {(row["word"], row["count"])},
         reference=Reference(
             target="workloads.wordcount:word_count",
             parameters={**parameters, "depth": depth, "counters": counters},

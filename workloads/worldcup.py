@@ -99,6 +99,7 @@ def world_cup(
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
         members=_objects,
+        members_of=lambda row: {item for item, _ in parse_top(row["top"])},
         reference=Reference(
             target="workloads.worldcup:world_cup", parameters={**parameters, "mergers": mergers}
         ),

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
+from experiments.ppa._accuracy import q1_topology
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import PLANNERS, stamp
@@ -22,7 +23,6 @@ from harness.planning.catalogue import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
-from harness.topology import named
 from harness.topology.generate import Specification, random_topology
 from harness.topology.model import Topology
 
@@ -69,7 +69,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 def _case(part: str, x: float, context: Context, number: int) -> tuple[Topology, float]:
     if part == "a":
-        return named.q1(), x
+        return q1_topology(), x
     spec = Specification(operators=(int(x), int(x)), parallelism=(10, 20))
     seed = context.seed("topology", int(x), number)
     return random_topology(spec, generator(seed, "topology")), RATIO

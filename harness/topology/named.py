@@ -148,7 +148,9 @@ def recovery(rate: float = 1000.0, *, levels: int = 4) -> Topology:
 
 
 def q1(rates: Sequence[float] | None = None) -> Topology:
-    """Q1, the hottest entries: 20 tasks aggregate slices, some merge, one keeps the top 100.
+    """Q1's shape with rates of one's choice (what runs is `workloads.worldcup.program`).
+
+    The hottest entries: 20 tasks aggregate slices, some merge, one keeps the top 100.
 
     20 tasks in O1 follow from "20 MC-trees"; 4 in O2 is chosen. ``rates`` is per task of O1;
     without it 40,718 tuples per second (the paper's day replayed 48 times faster) are spread by
@@ -168,7 +170,9 @@ def q1(rates: Sequence[float] | None = None) -> Topology:
 
 
 def q2() -> Topology:
-    """Q2, incidents that jam the traffic: O3 joins segment speeds (O1) with incidents (O2).
+    """Q2's shape with merging edges (what runs is `workloads.traffic.program`).
+
+    Incidents that jam the traffic: O3 joins segment speeds (O1) with incidents (O2).
 
     20,000 locations per second and 98 reports per second are the paper's; the degrees 8, 4, 4, 1
     are chosen. O1 gives a speed per segment and second (1,000/s), O2 an incident every 2 s. The

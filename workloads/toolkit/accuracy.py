@@ -12,10 +12,12 @@ repair what a user already acted on) and, beside it, on the last.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
 
 from workloads.base import Workload
 
@@ -68,6 +70,29 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
         .orderBy(window)
         .toPandas()
     )
+
+
+def local_accuracy(workload: Workload, delivered: pa.Table, accurate: pa.Table) -> float | None:
+    """The share of the members of ``accurate`` that ``delivered`` has, window by window, for
+    tables of results in this process; None if there are none. Both have the workload's columns, a
+    row per result; `ValueError` for a workload that names no members in Python."""
+    expected = _members(workload, accurate)
+    found = _members(workload, delivered)
+    total = sum(len(members) for members in expected.values())
+    if not total:
+        return None
+    right = sum(len(members & found.get(window, set())) for window, members in expected.items())
+    return right / total
+
+
+def _members(workload: Workload, results: pa.Table) -> dict[Any, set[Hashable]]:
+    """By window, what the results say."""
+    if workload.members_of is None:
+        raise ValueError(f"workload {workload.name} names no members in Python")
+    found: dict[Any, set[Hashable]] = {}
+    for row in results.to_pylist():
+        found.setdefault(row[workload.window_start], set()).update(workload.members_of(row))
+    return found
 
 
 def over_windows(windows: pd.DataFrame) -> Accuracy:

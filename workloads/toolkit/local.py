@@ -19,7 +19,15 @@ def run_locally(program: Program, sources: Mapping[str, pa.Table]) -> pa.Table:
 
     ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition.
     """
-    inputs = {
+    inputs = read_by_source(program, sources)
+    return pa.concat_tables([result for _, result in results(program, inputs)])
+
+
+def read_by_source(
+    program: Program, sources: Mapping[str, pa.Table]
+) -> dict[Task, dict[int, pa.Table]]:
+    """What each source task reads, by batch: its partition of its source's table."""
+    return {
         (operator, task): cut(
             table.filter(pa.array(numbers(table, "partition") == task)), program.timeline
         )
@@ -27,7 +35,6 @@ def run_locally(program: Program, sources: Mapping[str, pa.Table]) -> pa.Table:
         for table in [sources[source].select(SOURCE_SCHEMA.names)]
         for task in range(program.topology.operator(operator).parallelism)
     }
-    return pa.concat_tables([result for _, result in results(program, inputs)])
 
 
 def cut(table: pa.Table, timeline: Timeline) -> dict[int, pa.Table]:
