@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from harness.claims import Claim, ClaimKind
+from harness.engines.restoration import Restorations
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 RACK = 40
 """Nodes; the studies' racks have 40 to 80."""
-STEP_US = 5_000
-"""Resolution of the measured latency."""
 GIVE_UP_US = 120_000_000
 LEAVES = (64, 256, 1024, 8192)
 PLANS = ("checkpoint", "ppa", "active")
@@ -106,45 +105,28 @@ def options_of(leaves: int, plan: str, seed: int) -> Options:
 
 def measure(options: Options) -> tuple[float, int]:
     """(seconds from detection until every lost task is back where it was, tasks lost)."""
-    world = World(options, validate=False)
+    world = World(options, validate=False, notes_progress=True)
     world.start()
     begin = options.faults[0].at_us
-    world.kernel.run(until=begin - 1)
     hit = {fault.target for fault in options.faults}
-    before = {
-        task: copy.position
-        for node in hit
-        if (machine := world.nodes[node].machine) is not None
-        for task, copy in machine.copies.items()
-        if copy.primary
-    }
-    detected: int | None = None
-    while world.kernel.now < begin + GIVE_UP_US:
-        world.kernel.run(until=world.kernel.now + STEP_US)
-        if detected is None and _all_suspected(world, hit):
-            detected = world.kernel.now
-        if detected is not None and _back(world, before, hit):
-            return (world.kernel.now - detected) / 1e6, len(before)
-    raise RuntimeError(f"not recovered within {GIVE_UP_US / 1e6:g} s of virtual time")
+    lost = {task for task, node in enumerate(options.placement) if node in hit}
+    world.kernel.run(until=begin)
+    followed = Restorations(world.notes)
+    seen = len(world.notes)
 
+    def back() -> bool:
+        nonlocal seen
+        for noted in world.notes[seen:]:
+            followed.note(noted)
+        seen = len(world.notes)
+        return len(followed.done) >= len(lost) and not followed.open
 
-def _all_suspected(world: World, hit: set[int]) -> bool:
-    coordinator = world.coordinator
-    return coordinator is not None and not any(coordinator.views[n].alive for n in hit)
-
-
-def _back(world: World, before: dict[int, int], hit: set[int]) -> bool:
-    coordinator = world.coordinator
-    assert coordinator is not None
-    for task, position in before.items():
-        primary = coordinator.tasks[task].primary
-        if primary is None or primary.node in hit:
-            return False
-        machine = world.nodes[primary.node].machine
-        copy = machine.copies.get(task) if machine is not None else None
-        if copy is None or not copy.primary or copy.position < position:
-            return False
-    return True
+    if not world.kernel.run(until=begin + GIVE_UP_US, stop=back):
+        raise RuntimeError(f"not recovered within {GIVE_UP_US / 1e6:g} s of virtual time")
+    assert lost == {way.task for way in followed.done}, "each lost task comes back once"
+    detected = max(way.detected_us for way in followed.done)
+    restored = max(way.restored_us or 0 for way in followed.done)
+    return (restored - detected) / 1e6, len(lost)
 
 
 def run(point: Point, context: Context) -> Outcome:

@@ -41,6 +41,8 @@ class Place(StrEnum):
     """On its way to the coordinator, as a heartbeat."""
     CLOCK = "clock"
     """At the clock of whoever asked."""
+    RECORD = "record"
+    """In the record of the run; a host also sends messages where copies are noted to be."""
 
 
 class CheckpointStore(Protocol):
@@ -55,6 +57,9 @@ class CheckpointStore(Protocol):
 
     def get(self, task: int, position: int | None) -> told.Checkpoint | None:
         """The checkpoint at ``position``, or the latest one; None if there is none."""
+
+    def forget(self, task: int | None, below: int) -> None:
+        """Drop the checkpoints of ``task``, or of all tasks, before position ``below``."""
 
 
 class RegistryStore(Protocol):
@@ -86,7 +91,7 @@ class Deed:
     answers: tuple[type[told.Input], ...] = ()
     """What may answer; all but an operator's may stay away."""
     perform: Callable[[Any, Any], Any] | None = None
-    """(effect, server) to the answer; None where the host passes something on."""
+    """(effect, server) to the answer, if there is one; None where the host passes it on."""
 
 
 # -- operators -----------------------------------------------------------------------------
@@ -132,6 +137,8 @@ def store_checkpoint(
         return told.CheckpointRefused(
             cause=effect.cause, task=checkpoint.task, incarnation=effect.incarnation
         )
+    if effect.forget_below:
+        store.forget(checkpoint.task, effect.forget_below)
     return told.CheckpointStored(
         cause=effect.cause,
         task=checkpoint.task,
@@ -153,6 +160,10 @@ def load_checkpoint(
         incarnation=effect.incarnation,
         checkpoint=store.get(effect.task, effect.position),
     )
+
+
+def forget_checkpoints(effect: do.ForgetCheckpoints, store: CheckpointStore) -> None:
+    store.forget(None, effect.below)
 
 
 def store_registry(effect: do.StoreRegistry, store: RegistryStore) -> told.RegistryStored:
@@ -206,6 +217,7 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
         do.LoadCheckpoint: Deed(
             Place.STORE, (told.CheckpointLoaded, told.CheckpointRefused), load_checkpoint
         ),
+        do.ForgetCheckpoints: Deed(Place.STORE, (), forget_checkpoints),
         do.StoreRegistry: Deed(Place.STORE, (told.RegistryStored,), store_registry),
         do.LoadRegistry: Deed(Place.STORE, (told.RegistryLoaded,), load_registry),
         do.ClaimOutput: Deed(Place.OUTPUT, (told.OutputClaimed, told.OutputRefused), claim_output),
@@ -213,6 +225,8 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
             Place.OUTPUT, (told.OutputPublished, told.OutputRefused), publish_output
         ),
         do.ReadSource: Deed(Place.LOG, (told.SourceRead,)),
+        do.StopReading: Deed(Place.LOG),
+        do.NoteCopy: Deed(Place.RECORD),
         do.SetTimer: Deed(Place.CLOCK, (told.TimerFired,)),
         do.Send: Deed(Place.TASKS),
         do.SendOrder: Deed(Place.NODE),

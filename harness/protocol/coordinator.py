@@ -23,7 +23,15 @@ from dataclasses import replace
 from typing import Any
 
 from harness.errors import ProtocolViolation
-from harness.protocol.effects import Effect, LoadRegistry, Send, SendOrder, SetTimer, StoreRegistry
+from harness.protocol.effects import (
+    Effect,
+    ForgetCheckpoints,
+    LoadRegistry,
+    Send,
+    SendOrder,
+    SetTimer,
+    StoreRegistry,
+)
 from harness.protocol.inputs import (
     CoordinatorInput,
     CopyOrdered,
@@ -40,7 +48,7 @@ from harness.protocol.inputs import (
     TimerFired,
     UpstreamClosed,
 )
-from harness.protocol.recovery import replay_starts, source_start
+from harness.protocol.recovery import note_lost, replay_starts, source_start
 from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.scheme import Closing, Recovery, Scheme
 from harness.protocol.slots import FreeSlots
@@ -166,6 +174,8 @@ class CoordinatorMachine:
             for node in range(len(self.nodes)):
                 self._sync(node)
             self._tell_epoch()
+            if self.scheme.recovery is Recovery.GLOBAL and self.epoch:
+                self._effects.append(ForgetCheckpoints(cause=self._cause, below=self.epoch))
 
     def _heartbeat(self, item: HeartbeatReceived) -> None:
         view = self.views[item.node]
@@ -245,6 +255,9 @@ class CoordinatorMachine:
         if report is not None:
             published = max(report.published, self.tasks[task].published)
             self.tasks[task] = replace(self.tasks[task], published=published)
+        position = report.position if report is not None else copy.position
+        note = note_lost(copy, position, cause=self._cause, why=self._cause, now=self._now)
+        self._effects.append(note)
 
     def _report(self, copy: Copy) -> CopyReport | None:
         """What this very copy last said of itself."""

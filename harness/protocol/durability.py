@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from harness.protocol.effects import (
-    LoadCheckpoint,
-    StoreCheckpoint,
-)
+from harness.protocol.effects import CopyEvent, LoadCheckpoint, StoreCheckpoint
 from harness.protocol.inputs import (
     LOG,
     BatchesAcknowledged,
@@ -34,6 +31,7 @@ class Durable(Supplying):
     __slots__ = ()
 
     def _ordered(self, item: CopyOrdered) -> None:
+        self._note(CopyEvent.HOSTED, item.start)
         if item.start is Start.EMPTY:
             self._become_ready(item.position, self.initial)
         else:
@@ -62,6 +60,7 @@ class Durable(Supplying):
                 self._become_ready(0, self.initial)
             else:
                 self.phase = Phase.READY  # nothing newer than what this copy has
+                self._note(CopyEvent.READY, "nothing newer was stored")
             return
         assert checkpoint.task == self.task, "another task's checkpoint"
         self.outbox = Outbox(max(1, len(self.downstream)))
@@ -81,6 +80,7 @@ class Durable(Supplying):
             self.tentative.outputs.clear()
             self.basis.begin(position, state)
             self.held_from = None
+        self._note(CopyEvent.READY, "checkpoint" if self.stored else "initial state")
         self._request_missing()
         if self.primary:
             self._take_office()
@@ -90,6 +90,7 @@ class Durable(Supplying):
         if self.term == item.term:
             return
         self.term = item.term
+        self._note(CopyEvent.PROMOTED)
         if self.phase is Phase.READY:
             for batch, outputs in self.outbox.since(self.sent_below):
                 self._deliver(batch, outputs)
@@ -142,8 +143,14 @@ class Durable(Supplying):
         self._store(checkpoint)
 
     def _store(self, checkpoint: Checkpoint) -> None:
+        alone = self.scheme.recovery is Recovery.LOCAL
         self._emit(
-            StoreCheckpoint(cause=self._cause, incarnation=self.incarnation, checkpoint=checkpoint)
+            StoreCheckpoint(
+                cause=self._cause,
+                incarnation=self.incarnation,
+                checkpoint=checkpoint,
+                forget_below=checkpoint.position if alone else 0,
+            )
         )
 
     def _checkpoint_stored(self, item: CheckpointStored) -> None:

@@ -35,6 +35,46 @@ class OutputRecord:
     payload: Payload = None
 
 
+class CopyEvent(StrEnum):
+    """What can be noted of a copy."""
+
+    HOSTED = "hosted"
+    """The node has it: from now on, messages for its task are for it, too."""
+    READY = "ready"
+    """It has its state and takes part; ``why`` says where the state came from."""
+    PROMOTED = "promoted"
+    """It was a replica and is the primary now."""
+    PROGRESSED = "progressed"
+    """A primary has processed one more batch, stable; noted only where that is asked for."""
+    RETIRED = "retired"
+    """The node has dropped it: nothing is for it any more. ``why`` says because of what."""
+    LOST = "lost"
+    """The coordinator gives it up, a primary; ``why`` says what it has noticed."""
+
+
+@value
+class NoteCopy:
+    """Tell whoever records the run, and whoever routes messages. Needs no answer.
+
+    A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from what
+    is noted (`harness.engines.restoration`), not by looking into machines.
+    """
+
+    cause: str
+    event: CopyEvent
+    task: int
+    incarnation: int
+    term: int | None
+    """A primary's."""
+    position: int
+    """The next batch of its stable computation; for LOST, as it was last reported."""
+    at: int
+    """By the clock of whoever notes it, in microseconds."""
+    why: str = ""
+    node: int = -1
+    """For LOST, the node that had it."""
+
+
 @value
 class Send:
     """Deliver ``message`` to the copies of a task: all of them, or only one. May get lost."""
@@ -83,6 +123,15 @@ class ReadSource:
 
 
 @value
+class StopReading:
+    """This copy reads its log partition no more. Needs no answer."""
+
+    cause: str
+    task: int
+    incarnation: int
+
+
+@value
 class ProcessBatch:
     """Run the operator. Answered by `BatchProcessed`, always, unless the node dies."""
 
@@ -124,6 +173,8 @@ class StoreCheckpoint:
     cause: str
     incarnation: int
     checkpoint: Checkpoint
+    forget_below: int
+    """Once it is stored, the task's checkpoints before this position can be forgotten."""
 
 
 @value
@@ -137,6 +188,14 @@ class LoadCheckpoint:
     """A primary's: from now on the store refuses lower ones. None: just read."""
     position: int | None
     """Exactly this checkpoint; None for the latest."""
+
+
+@value
+class ForgetCheckpoints:
+    """No task will go back to a checkpoint before ``below``. Needs no answer."""
+
+    cause: str
+    below: int
 
 
 @value
@@ -182,7 +241,9 @@ class LoadRegistry:
 TaskEffect = (
     Send
     | SetTimer
+    | NoteCopy
     | ReadSource
+    | StopReading
     | ProcessBatch
     | RebuildState
     | StoreCheckpoint
@@ -190,4 +251,4 @@ TaskEffect = (
     | ClaimOutput
     | PublishOutput
 )
-Effect = TaskEffect | SendOrder | SendHeartbeat | StoreRegistry | LoadRegistry
+Effect = TaskEffect | SendOrder | SendHeartbeat | StoreRegistry | LoadRegistry | ForgetCheckpoints

@@ -41,14 +41,17 @@ class NodeMachine:
         scheme: Scheme,
         initial: Callable[[int], State],
         kept: int = KEPT,
+        notes_progress: bool = False,
     ) -> None:
-        """``kept`` is how many inputs the story of a copy holds."""
+        """``kept`` is how many inputs the story of a copy holds; ``notes_progress`` whether each
+        stable batch of a primary is noted, as measuring recoveries needs it."""
         self.node = node
         self.boot = boot
         self.wiring = wiring
         self.scheme = scheme
         self._initial = initial
         self._kept = kept
+        self._notes_progress = notes_progress
         self.copies: dict[int, TaskMachine] = {}
         """By task, ascending: a node hosts at most one copy of a task."""
         self._newest: dict[int, int] = {}
@@ -93,16 +96,22 @@ class NodeMachine:
             scheme=self.scheme,
             initial=self._initial(order.task),
             kept=self._kept,
+            notes_progress=self._notes_progress,
         )
+        effects = self._drop(order.task, order.cause, "replaced by a later copy", now)
         self.copies[order.task] = copy
         self.copies = dict(sorted(self.copies.items()))
-        return copy.handle(order, now=now)
+        return [*effects, *copy.handle(order, now=now)]
 
-    def _retire(self, item: CopyRetired, _now: int) -> Sequence[Effect]:
+    def _retire(self, item: CopyRetired, now: int) -> Sequence[Effect]:
         copy = self.copies.get(item.task)
-        if copy is not None and copy.incarnation == item.incarnation:
-            del self.copies[item.task]
-        return ()
+        if copy is None or copy.incarnation != item.incarnation:
+            return ()
+        return self._drop(item.task, item.cause, "as ordered", now)
+
+    def _drop(self, task: int, cause: str, why: str, now: int) -> Sequence[Effect]:
+        copy = self.copies.pop(task, None)
+        return copy.retire(cause=cause, why=why, now=now) if copy is not None else ()
 
     def _beat(self, now: int) -> Sequence[Effect]:
         self._beats += 1
@@ -111,7 +120,7 @@ class NodeMachine:
         for copy in self.copies.values():
             effects.extend(copy.tick(cause=cause, now=now))
         for task in [t for t, copy in self.copies.items() if copy.phase is Phase.FENCED]:
-            del self.copies[task]
+            effects.extend(self._drop(task, cause, "a newer primary exists", now))
         heartbeat = HeartbeatReceived(
             cause=cause,
             node=self.node,

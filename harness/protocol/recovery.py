@@ -1,9 +1,11 @@
-"""From which batch tasks must start so that nothing is lost, for each kind of recovery."""
+"""What was lost, and from which batch tasks must start again, for each kind of recovery."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from harness.protocol.effects import CopyEvent, NoteCopy
+from harness.protocol.registry import Copy
 from harness.protocol.wiring import Wiring
 
 
@@ -34,3 +36,18 @@ def source_start(wiring: Wiring, source: int, positions: Mapping[int, int]) -> i
     """Where a source's new copy begins to read: what its slowest neighbour lacks. A neighbour
     that needs an earlier batch asks for it and the source goes back."""
     return min(positions.get(task, 0) for task in wiring.downstream[source])
+
+
+def note_lost(copy: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
+    """That the coordinator gives ``copy`` up, which was last known to be at ``position``."""
+    return NoteCopy(
+        cause=cause,
+        event=CopyEvent.LOST,
+        task=copy.task,
+        incarnation=copy.incarnation,
+        term=copy.term,
+        position=position,
+        at=now,
+        why=why,
+        node=copy.node,
+    )

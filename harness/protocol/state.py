@@ -5,10 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from harness.errors import ProtocolViolation
-from harness.protocol.effects import (
-    Send,
-    TaskEffect,
-)
+from harness.protocol.effects import CopyEvent, NoteCopy, Send, TaskEffect
 from harness.protocol.inbox import Inbox
 from harness.protocol.inputs import (
     LOG,
@@ -51,7 +48,7 @@ class CopyState:
     __slots__ = (
         "_cause", "_effects", "_index", "_now", "_order", "_reported", "_reported_at",
         "_ticked_position", "basis", "busy", "downstream", "held_from", "inbox",
-        "incarnation", "initial", "memory", "outbox", "pending_requests", "phase",
+        "incarnation", "initial", "memory", "notes_progress", "outbox", "pending_requests", "phase",
         "position", "publisher", "scheme", "seen_terms", "send_from", "sent_below",
         "sink", "source", "state", "stored", "story", "task", "tentative", "term",
         "ticket", "unstored", "upstream",
@@ -65,8 +62,10 @@ class CopyState:
         scheme: Scheme,
         initial: State,
         kept: int = KEPT,
+        notes_progress: bool = False,
     ) -> None:
         self.task = order.task
+        self.notes_progress = notes_progress
         self.incarnation = order.incarnation
         self.term = order.term
         """A primary's number; None for a replica."""
@@ -155,6 +154,20 @@ class CopyState:
 
     def _emit(self, effect: TaskEffect) -> None:
         self._effects.append(effect)
+
+    def _note(self, event: CopyEvent, why: str = "") -> None:
+        self._effects.append(
+            NoteCopy(
+                cause=self._cause,
+                event=event,
+                task=self.task,
+                incarnation=self.incarnation,
+                term=self.term,
+                position=self.position,
+                at=self._now,
+                why=why,
+            )
+        )
 
     def _tell(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
         self._effects.append(

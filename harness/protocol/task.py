@@ -30,9 +30,11 @@ from typing import Any
 
 from harness.protocol.durability import Durable
 from harness.protocol.effects import (
+    CopyEvent,
     ProcessBatch,
     RebuildState,
     SetTimer,
+    StopReading,
     TaskEffect,
 )
 from harness.protocol.inputs import (
@@ -102,6 +104,15 @@ class TaskMachine(Durable):
             if self._ticked_position == self.position and not self.busy:
                 self._request_missing()
             self._ticked_position = self.position
+        return effects
+
+    def retire(self, *, cause: str, why: str, now: int) -> list[TaskEffect]:
+        """The node drops this copy."""
+        effects: list[TaskEffect] = []
+        self._effects, self._cause, self._now = effects, cause, now
+        if self.source:
+            self._emit(StopReading(cause=cause, task=self.task, incarnation=self.incarnation))
+        self._note(CopyEvent.RETIRED, why)
         return effects
 
     def _arrived(self, item: BatchArrived) -> None:
@@ -230,6 +241,8 @@ class TaskMachine(Durable):
             self._release()  # blocked again, or done: what is corrected can go
         if self.tentative is not None and self.tentative.active:
             self._caught_up()
+        if self.notes_progress and self.term is not None:
+            self._note(CopyEvent.PROGRESSED)
         self._maybe_checkpoint()
 
     def _advance_tentative(self, run: TentativeRun) -> None:

@@ -67,7 +67,9 @@ def stored(term: int, position: int) -> do.StoreCheckpoint:
     checkpoint = told.Checkpoint(
         task=1, position=position, state=position, outputs=(), acknowledged=(0,), term=term
     )
-    return do.StoreCheckpoint(cause=CAUSE, incarnation=term, checkpoint=checkpoint)
+    return do.StoreCheckpoint(
+        cause=CAUSE, incarnation=term, checkpoint=checkpoint, forget_below=position
+    )
 
 
 def test_a_store_refuses_a_term_below_one_it_has_seen() -> None:
@@ -80,6 +82,7 @@ def test_a_store_refuses_a_term_below_one_it_has_seen() -> None:
     assert loaded.checkpoint.position == 3
     assert isinstance(perform(stored(2, 6), store), told.CheckpointRefused)
     assert isinstance(perform(stored(5, 6), store), told.CheckpointStored)
+    assert store.positions(1) == [6]
 
 
 def test_an_output_partition_is_its_last_claimers() -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from harness.engines.restoration import Noted
 from harness.engines.simulated.run import simulate
 from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
@@ -30,6 +31,9 @@ class Recorder:
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
         self.lines.append(f"{at_us} {sink} {records!r}")
+
+    def noted(self, noted: Noted) -> None:
+        self.lines.append(repr(noted))
 
     def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None:
         self.lines.append(f"{item!r} {effects!r}")

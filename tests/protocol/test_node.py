@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from harness.engines.simulated.topologies import chain
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -12,9 +15,18 @@ CAUSE = "test"
 WIRING = chain(3, memory=2)
 
 
-def node(boot: int = 1, recovery: Recovery = Recovery.LOCAL) -> NodeMachine:
+def node(
+    boot: int = 1, recovery: Recovery = Recovery.LOCAL, notes_progress: bool = False
+) -> NodeMachine:
     scheme = Scheme(name="test", recovery=recovery, checkpoint_every=3)
-    return NodeMachine(node=0, boot=boot, wiring=WIRING, scheme=scheme, initial=lambda _: ())
+    return NodeMachine(
+        node=0,
+        boot=boot,
+        wiring=WIRING,
+        scheme=scheme,
+        initial=lambda _: (),
+        notes_progress=notes_progress,
+    )
 
 
 def order(incarnation: int = 1, boot: int = 1, position: int = 0) -> told.CopyOrdered:
@@ -58,6 +70,47 @@ def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
     assert hosted(machine) == {}
     assert machine.handle(order(), now=2) == ()
     assert hosted(machine) == {}
+
+
+def notes(effects: Sequence[do.Effect]) -> list[tuple[str, int, int]]:
+    return [
+        (str(e.event), e.incarnation, e.position) for e in effects if isinstance(e, do.NoteCopy)
+    ]
+
+
+def test_a_node_says_which_copies_it_has_so_that_a_host_need_not_look() -> None:
+    machine = node()
+    assert notes(machine.handle(order(), now=3)) == [("hosted", 1, 0), ("ready", 1, 0)]
+    later = machine.handle(order(2, position=6), now=4)
+    assert notes(later) == [("retired", 1, 0), ("hosted", 2, 6), ("ready", 2, 6)]
+    retired = machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2), now=5)
+    assert notes(retired) == [("retired", 2, 6)]
+    [note] = [effect for effect in retired if isinstance(effect, do.NoteCopy)]
+    assert (note.cause, note.at, note.why) == (CAUSE, 5, "as ordered")
+
+
+def test_reading_ends_with_the_copy_that_reads() -> None:
+    machine = node()
+    source = replace(order(), task=0)
+    assert [e for e in machine.handle(source, now=0) if isinstance(e, do.ReadSource)]
+    retired = machine.handle(told.CopyRetired(cause=CAUSE, task=0, incarnation=1), now=1)
+    assert do.StopReading(cause=CAUSE, task=0, incarnation=1) in retired
+
+
+def test_progress_is_noted_where_recoveries_are_measured() -> None:
+    for notes_progress, expected in ((False, []), (True, [("progressed", 1, 1)])):
+        machine = node(notes_progress=notes_progress)
+        machine.handle(order(), now=0)
+        arrived = told.BatchArrived(
+            cause=CAUSE, task=1, upstream=0, batch=0, stable=True, payload="in", term=1
+        )
+        [request] = machine.handle(arrived, now=1)
+        assert isinstance(request, do.ProcessBatch)
+        answer = told.BatchProcessed(
+            cause=CAUSE, task=1, incarnation=1, run=request.run, ticket=request.ticket, batch=0,
+            state=(), outputs=("out",),
+        )  # fmt: skip
+        assert notes(machine.handle(answer, now=2)) == expected
 
 
 def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:

@@ -14,6 +14,7 @@ every-correction          what was tentative has been undone and replaced when a
 equal-message             a stable message equals the twin's, whoever sent it
 equal-state               a stable computation starts from the twin's state and input
 no-tentative              with replicas of all tasks and a live copy of each, none appears
+one-life                  no copy is hosted twice under one number
 recovery-order            no lost task is placed while one before it in the plan's order waits
 output-lateness           no task waits longer than the policy promises (`lateness`)
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
@@ -29,8 +30,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from harness.engines.restoration import Noted
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol.effects import (
+    CopyEvent,
     Effect,
     Kind,
     OutputRecord,
@@ -120,6 +123,7 @@ class Bystander:
         sinks = options.wiring.sinks
         self._stable = dict.fromkeys(sinks, 0)
         self._standing: dict[int, dict[int, Any]] = {sink: {} for sink in sinks}
+        self._hosted: set[tuple[int, int]] = set()
         self.tentative_outputs = 0
         self.undos = 0
         order = options.scheme.recovery_order
@@ -270,6 +274,18 @@ class Bystander:
                 f"{self._name(sink)} publishes tentative batch {record.batch} again",
             )
         self._standing[sink][record.batch] = record.payload
+
+    def noted(self, noted: Noted) -> None:
+        note = noted.note
+        if note.event is not CopyEvent.HOSTED:
+            return
+        if (note.task, note.incarnation) in self._hosted:
+            raise InvariantBroken(
+                "one-life",
+                f"{self._name(note.task)} is hosted as incarnation {note.incarnation} again, on "
+                f"node {noted.node}",
+            )
+        self._hosted.add((note.task, note.incarnation))
 
     def at_end(self, batches: int) -> None:
         """After everything has healed."""

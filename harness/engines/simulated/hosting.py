@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar, Protocol
 
 from harness.engines.hosting import EFFECTS
+from harness.engines.restoration import Noted
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
 from harness.engines.simulated.options import Fault, Options
 from harness.engines.simulated.store import Store
@@ -34,6 +35,7 @@ class Observer(Protocol):
     def processing(self, node: int, effect: do.ProcessBatch) -> None: ...
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None: ...
     def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None: ...
+    def noted(self, noted: Noted) -> None: ...
 
 
 class Tracer(Protocol):
@@ -121,8 +123,10 @@ class Hosting:
         sources: Callable[[int, int], Any] | None = None,
         validate: bool = True,
         kept: int = KEPT,
+        notes_progress: bool = False,
     ) -> None:
-        """``kept`` is how many inputs every machine's story holds."""
+        """``kept`` is how many inputs every machine's story holds; ``notes_progress`` makes
+        primaries note each batch, so that recoveries can be measured."""
         self.options = options
         self.kernel = Kernel()
         self.wiring = options.wiring
@@ -133,6 +137,7 @@ class Hosting:
         self.observers = observers
         self.validate = validate
         self._kept = kept
+        self._notes_progress = notes_progress
         self.store = Store()
         self.partitions = {
             sink: OutputPartition(lambda: self.kernel.now) for sink in self.wiring.sinks
@@ -162,6 +167,8 @@ class Hosting:
         self.fault_counts: Counter[str] = Counter()
         self.compute_us = [0] * len(self.wiring.names)
         self.copy_us = [0] * len(self.wiring.names)
+        self.notes: list[Noted] = []
+        """What the machines have noted of copies, in the order of time."""
         self.tracer: Tracer | None = None
         self.watcher: Watcher | None = None
 
@@ -180,8 +187,6 @@ class Hosting:
         clock = node.clock(self.kernel.now)
         if type(item) is told.TimerFired and item.key == BEAT:
             effects = machine.handle(item, now=clock)
-            if len(machine.copies) != len(node.copies):
-                self._note_copies(node)  # a beat drops copies, and adds none
         else:
             effects = self._tell_copy(node, machine, item, clock)
         performers = self.performers
@@ -191,8 +196,8 @@ class Hosting:
     def _tell_copy(
         self, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
     ) -> Sequence[do.Effect]:
-        kind, watcher = type(item), self.watcher
-        task: int = item.key[1] if kind is told.TimerFired else item.task  # type: ignore[union-attr]
+        watcher = self.watcher
+        task: int = item.key[1] if type(item) is told.TimerFired else item.task  # type: ignore[union-attr]
         if watcher is not None:
             watcher.before(node.number, task, item, clock)
         effects = machine.handle(item, now=clock)
@@ -201,8 +206,6 @@ class Hosting:
             watcher.after(node.number, copy, item, effects, clock)
         if copy is not None and self.validate:
             copy.validate()
-        if kind is told.CopyOrdered or kind is told.CopyRetired:
-            self._note_copies(node)
         return effects
 
     def validate_all(self) -> None:
@@ -214,20 +217,26 @@ class Hosting:
         if self.coordinator is not None:
             self.coordinator.validate()
 
-    def _note_copies(self, node: SimulatedNode) -> None:
-        assert node.machine is not None
-        copies = {task: copy.incarnation for task, copy in node.machine.copies.items()}
-        if copies == node.copies:
-            return
-        for task in node.copies:
-            del self._hosts[task][node.number]
-        for task, incarnation in copies.items():
-            self._hosts[task][node.number] = incarnation
-        node.copies = copies
+    def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
+        """Record it, and send messages to where copies are."""
+        task, number = effect.task, node.number
+        if effect.event is do.CopyEvent.HOSTED:
+            node.copies[task] = self._hosts[task][number] = effect.incarnation
+        elif effect.event is do.CopyEvent.RETIRED:
+            del node.copies[task], self._hosts[task][number]
+        self._record(number, effect)
+
+    def _record(self, number: int, effect: do.NoteCopy) -> None:
+        noted = Noted(at_us=self.kernel.now, node=number, note=effect)
+        self.notes.append(noted)
+        for observer in self.observers:
+            observer.noted(noted)
 
     def _forget_copies(self, node: SimulatedNode) -> None:
         for task in node.copies:
             del self._hosts[task][node.number]
+        for key in [key for key in self._readers if key[1] == node.number]:
+            del self._readers[key]
         node.copies = {}
 
     def _set_timer(self, node: SimulatedNode, effect: do.SetTimer) -> None:
@@ -368,21 +377,22 @@ class Hosting:
                 self._transmit(-1, effect.node, effect.order)
             elif isinstance(effect, do.Send):
                 self._deliver(-1, effect)
+            elif isinstance(effect, do.NoteCopy):
+                self._record(-1, effect)
             else:
-                assert isinstance(effect, do.StoreRegistry | do.LoadRegistry)
                 at = self.kernel.now + self.options.network.store_us
-                self.kernel.at(at, ANSWER, self._serve_registry, effect, life)
+                self.kernel.at(at, ANSWER, self._serve_coordinator, effect, life)
 
-    def _serve_registry(self, effect: do.StoreRegistry | do.LoadRegistry, life: int) -> None:
+    def _serve_coordinator(self, effect: do.Effect, life: int) -> None:
+        """At the store: the registry, or what is of no use any more."""
         if self.store_away:
             return
-        if isinstance(effect, do.StoreRegistry):
-            self.store.forget(getattr(effect.registry, "epoch", 0))
         perform = EFFECTS[type(effect)].perform
-        assert perform is not None
+        assert perform is not None, "the store is asked for what it can do"
         answer = perform(effect, self.store)
-        at = self.kernel.now + self.options.network.store_us
-        self.kernel.at(at, ANSWER, self._tell_coordinator, answer, life)
+        if answer is not None:
+            at = self.kernel.now + self.options.network.store_us
+            self.kernel.at(at, ANSWER, self._tell_coordinator, answer, life)
 
 
 def make_operators(options: Options) -> list[TaskOperator]:

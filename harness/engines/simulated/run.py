@@ -57,17 +57,25 @@ def simulate(
     program: Program | None = None,
     prepare: Callable[[World], None] | None = None,
     validate: bool = True,
+    notes_progress: bool = False,
 ) -> Report:
     """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more.
 
     ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
     is given the world before it starts. The machines keep no stories at first (`Story`): a run
     that ends in a violation is run again with stories, and ``prepare`` called again.
+    ``notes_progress`` makes the world's notes tell how far every primary is.
     """
-    report = _run(options, program, prepare, validate=validate, kept=0)
+
+    def run(kept: int) -> Report:
+        return _run(
+            options, program, prepare, validate=validate, kept=kept, notes_progress=notes_progress
+        )
+
+    report = run(0)
     if report.violation is None:
         return report
-    again = _run(options, program, prepare, validate=validate, kept=KEPT)
+    again = run(KEPT)
     assert again.violation is not None, "a run is a function of its options"
     assert again.violation.what == report.violation.what, "a run is a function of its options"
     return again
@@ -80,6 +88,7 @@ def _run(
     *,
     validate: bool,
     kept: int,
+    notes_progress: bool,
 ) -> Report:
     bystander = Bystander(options, _reference(options, program))
     world = World(
@@ -89,6 +98,7 @@ def _run(
         sources=program.read if program is not None else None,
         validate=validate,
         kept=kept,
+        notes_progress=notes_progress,
     )
     if options.scheme.tentative is not None:
         world.watcher = Lateness(options, world)

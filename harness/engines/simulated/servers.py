@@ -84,6 +84,9 @@ class Serving(Hosting):
         self._readers[key] = effect.from_batch
         self._pump(key)
 
+    def _stop_reading(self, node: SimulatedNode, effect: do.StopReading) -> None:
+        self._readers.pop((effect.task, node.number, effect.incarnation), None)
+
     def _cut_batch(self, batch: int) -> None:
         self._cut_batches = batch + 1
         self._pump_all()
@@ -96,9 +99,6 @@ class Serving(Hosting):
         """Deliver what a reader has not had yet."""
         source, number, incarnation = key
         node = self.nodes[number]
-        if self._hosts[source].get(number) != incarnation:
-            del self._readers[key]
-            return
         if self.log_away or node.cut:
             return
         latency = self.options.network.log_us

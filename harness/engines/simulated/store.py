@@ -33,11 +33,16 @@ class Store:
         self.written += 1
         return True
 
-    def forget(self, below: int) -> None:
-        """Drop the checkpoints that a complete epoch has made useless."""
-        for kept in self._checkpoints.values():
-            for position in [p for p in kept if p < below]:
-                del kept[position]
+    def forget(self, task: int | None, below: int) -> None:
+        """Drop the checkpoints of ``task``, or of all tasks, before position ``below``."""
+        for number, kept in self._checkpoints.items():
+            if task is None or task == number:
+                for position in [p for p in kept if p < below]:
+                    del kept[position]
+
+    def positions(self, task: int) -> list[int]:
+        """Where there is a checkpoint of ``task``."""
+        return sorted(self._checkpoints.get(task, {}))
 
     def get(self, task: int, position: int | None) -> Checkpoint | None:
         """The checkpoint at ``position``, or the latest one."""

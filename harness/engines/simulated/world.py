@@ -14,6 +14,7 @@ from harness.engines.hosting import EFFECTS, Place
 from harness.engines.simulated.kernel import FAULT, MESSAGE
 from harness.engines.simulated.options import Fault, FaultKind
 from harness.engines.simulated.servers import Serving
+from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import NodeMachine
@@ -143,6 +144,7 @@ class World(Serving):
             scheme=self.scheme,
             initial=lambda task: self.operators[task].initial(),
             kept=self._kept,
+            notes_progress=self._notes_progress,
         )
         for effect in node.machine.start(now=node.clock(self.kernel.now)):
             self.performers[type(effect)](self, node, effect)
@@ -181,7 +183,8 @@ _BY_PLACE: dict[Place, Callable[..., None]] = {
     Place.TASKS: World._send,
     Place.COORDINATOR: World._beat,
     Place.CLOCK: World._set_timer,
+    Place.RECORD: World._note,
 }
 World.performers = {
     kind: _BY_PLACE[deed.place] for kind, deed in EFFECTS.items() if deed.place in _BY_PLACE
-}
+} | {do.StopReading: World._stop_reading}

@@ -1,0 +1,108 @@
+"""How long tasks were away: measured from what machines note, the same way for every host.
+
+Recovery latency is the papers': from the moment the coordinator gives a task's primary up until
+a later primary of it has processed, stable, all that the task had processed before. Both ends are
+noted (`NoteCopy`): LOST by the coordinator, progress by the nodes, which for that must note their
+primaries' progress (`NodeMachine`, ``notes_progress``).
+
+A task that is not lost and goes back all the same (coordinated checkpoints and source replay
+restart others with it) is counted from when its new primary is hosted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from harness.protocol.effects import CopyEvent, NoteCopy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """One note, on the time line of the whole run."""
+
+    at_us: int
+    node: int
+    """Who noted it; -1 is the coordinator."""
+    note: NoteCopy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """One task's way back."""
+
+    task: int
+    term: int
+    """Of the primary that was given up; later ones count."""
+    goal: int
+    """All batches before this one had been processed."""
+    detected_us: int
+    why: str
+    """What the coordinator had noticed, or "restarted with others"."""
+    restored_us: int | None = None
+    """None: not yet, or never."""
+    how: str = ""
+    """What the new primary began with: a replica, a checkpoint, the initial state."""
+
+    @property
+    def latency_us(self) -> int | None:
+        return None if self.restored_us is None else self.restored_us - self.detected_us
+
+
+class Restorations:
+    """Follows the notes of a run, in the order of time."""
+
+    def __init__(self, notes: Iterable[Noted] = ()) -> None:
+        self.open: dict[int, Restoration] = {}
+        """Of tasks that are not back yet, by task."""
+        self.done: list[Restoration] = []
+        self._furthest: dict[int, int] = {}
+        """Task to the first batch that none of its primaries has processed."""
+        self._newest: dict[int, int] = {}
+        """Task to the highest term of a primary that was noted."""
+        for noted in notes:
+            self.note(noted)
+
+    def note(self, noted: Noted) -> None:
+        """The next note."""
+        note = noted.note
+        if note.term is None:
+            return
+        if note.event is CopyEvent.LOST:
+            self._begin(note.task, note.term, noted.at_us, note.why)
+        elif note.event is CopyEvent.HOSTED:
+            self._hosted(note, note.term, noted.at_us)
+        elif note.event is not CopyEvent.RETIRED:
+            self._moved(note, note.term, noted.at_us)
+
+    def every(self) -> list[Restoration]:
+        """Those that are done, then those that are not."""
+        return [*self.done, *self.open.values()]
+
+    def _begin(self, task: int, term: int, at_us: int, why: str) -> None:
+        before = self.open.get(task)
+        goal = self._furthest.get(task, 0)
+        if before is not None:  # lost again on its way back: counted from the first time
+            self.open[task] = replace(before, term=max(before.term, term), how="")
+            return
+        self.open[task] = Restoration(task=task, term=term, goal=goal, detected_us=at_us, why=why)
+
+    def _hosted(self, note: NoteCopy, term: int, at_us: int) -> None:
+        before = self._newest.get(note.task)
+        if before is not None and term > before and note.task not in self.open:
+            self._begin(note.task, before, at_us, "restarted with others")
+        self._newest[note.task] = max(term, before or 0)
+
+    def _moved(self, note: NoteCopy, term: int, at_us: int) -> None:
+        task = note.task
+        self._newest[task] = max(term, self._newest.get(task, 0))
+        self._furthest[task] = max(note.position, self._furthest.get(task, 0))
+        way = self.open.get(task)
+        if way is None or term <= way.term:
+            return
+        if not way.how:
+            how = "replica" if note.event is CopyEvent.PROMOTED else note.why
+            way = self.open[task] = replace(way, how=how)
+        if note.position >= way.goal:
+            del self.open[task]
+            self.done.append(replace(way, restored_us=at_us))
