@@ -12,6 +12,8 @@ module                    what it holds
 `reconciliation`          the tentative computation and the way back from it
 `node`                    the copies of one node, and the heartbeat that drives repairs
 `coordinator`             suspicion, takeover, restoration, closing (`registry`, `recovery`)
+`orders`                  what a node is told, from what it reports and what it shall host
+`membership`              which nodes have joined, and what they last reported
 `operators`               what a host runs: a pure function from state and batch to outputs
 ========================  =====================================================================
 

@@ -8,6 +8,9 @@ and the next heartbeat mends it; and a coordinator that crashed needs nothing bu
 No order leaves before the registry that explains it is stored: a number (incarnation, term) is
 never given twice.
 
+A node has joined once it has reported. The first placement waits for the nodes that it names, for
+`Scheme.join_within_us` at most; what it then has no node for is restored as if it had been lost.
+
 A node is lost when it was silent for too long, when its connection closed, or when it reports a
 later boot. Then, task by task: a replica on a live node is promoted; what has no replica is
 restored on a free slot in the planner's order, one by one (local), with all others from the last
@@ -34,10 +37,6 @@ from harness.protocol.effects import (
 )
 from harness.protocol.inputs import (
     CoordinatorInput,
-    CopyOrdered,
-    CopyPromoted,
-    CopyReport,
-    CopyRetired,
     EpochCompleted,
     HeartbeatReceived,
     NodeDisconnected,
@@ -48,6 +47,8 @@ from harness.protocol.inputs import (
     TimerFired,
     UpstreamClosed,
 )
+from harness.protocol.membership import Membership
+from harness.protocol.orders import orders_for
 from harness.protocol.recovery import note_lost, replay_starts, source_start
 from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.scheme import Closing, Recovery, Scheme
@@ -56,18 +57,6 @@ from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
 
 SWEEP = ("sweep", 0)
-
-
-class NodeView:
-    """What the coordinator knows of a node."""
-
-    __slots__ = ("alive", "boot", "heard_at", "reports")
-
-    def __init__(self, now: int) -> None:
-        self.alive = True
-        self.boot = 1
-        self.heard_at = now
-        self.reports: dict[int, CopyReport] = {}
 
 
 class CoordinatorMachine:
@@ -87,20 +76,22 @@ class CoordinatorMachine:
         scheme.check(wiring)
         self.wiring = wiring
         self.scheme = scheme
-        self.nodes = tuple(nodes)
+        self.members = Membership(nodes)
         self.placement = tuple(placement)
         """Task to the node of its first primary."""
-        self.views = [NodeView(now) for _ in nodes]
         self.tasks: list[Assignment] = []
         self.epoch = 0
         self.replicated = scheme.replicated
         self.version = 0
-        self.stored_version = -1
+        self.stored_version = 0
         self.loaded = False
+        """It has read what an earlier life decided, or that there was none."""
+        self.placed = False
+        """Every task has had its first place, or has been found to have none."""
+        self._join_by = 0
         self.lost_at: dict[int, tuple[int, int]] = {}
         """Task to (when it was found lost, its position then), until it is back there."""
-        self._by_node: list[dict[int, Copy]] = [{} for _ in nodes]
-        self._slots = FreeSlots(self.nodes, ())
+        self._slots = FreeSlots({}, ())
         self._told_epoch = -1
         self._validated: list[Assignment] = []
         self._effects: list[Effect] = []
@@ -135,6 +126,7 @@ class CoordinatorMachine:
             tasks=tuple(self.tasks),
             epoch=self.epoch,
             replicated=self.replicated,
+            came_later=self.members.came_later,
         )
 
     # -- inputs ----------------------------------------------------------------------------
@@ -145,50 +137,51 @@ class CoordinatorMachine:
         self.loaded = True
         registry = item.registry
         if registry is None:
-            self._first_placement()
-            self._commit()
+            self._join_by = self._now + self.scheme.join_within_us
+            self._place_first()
             return
         assert isinstance(registry, Registry)
+        self.placed = True
         self.tasks = list(registry.tasks)
         self.epoch, self.replicated = registry.epoch, registry.replicated
         self.version = self.stored_version = registry.version
-        for assignment in self.tasks:
-            for copy in (assignment.primary, assignment.replica):
-                if copy is not None:
-                    self.views[copy.node].boot = max(self.views[copy.node].boot, copy.boot)
-        for view in self.views:
-            view.heard_at = self._now
+        self.members.know(registry.came_later)
         self._index_copies()
-        for node in range(len(self.nodes)):
-            self._lose_earlier_lives(node)
+        for node in self._nodes_that_ended():
+            alive = self.members[node].alive
+            self._lose(node)
+            self.members[node].alive = alive  # in a later life
         for task, assignment in enumerate(self.tasks):
             if assignment.primary is None:
                 self.lost_at.setdefault(task, (self._now, 0))
         self._decide()
+
+    def _nodes_that_ended(self) -> list[int]:
+        """Those whose ends were heard of before it was known what they should host."""
+        copies = [copy for _, member in self.members for copy in member.copies.values()]
+        return self.members.assume(copies, self._now)
 
     def _registry_stored(self, item: RegistryStored) -> None:
         if item.version <= self.stored_version:
             return
         self.stored_version = item.version
         if self.stored_version == self.version:
-            for node in range(len(self.nodes)):
+            for node, _ in self.members:
                 self._sync(node)
             self._tell_epoch()
             if self.scheme.recovery is Recovery.GLOBAL and self.epoch:
                 self._effects.append(ForgetCheckpoints(cause=self._cause, below=self.epoch))
 
     def _heartbeat(self, item: HeartbeatReceived) -> None:
-        view = self.views[item.node]
-        if item.boot < view.boot:
-            return  # sent by a life that is over
-        if item.boot > view.boot:
-            if view.alive:
-                self._lose(item.node)
-            view.boot = item.boot
-        returned = not view.alive
-        view.alive, view.heard_at = True, self._now
-        view.reports = {report.task: report for report in item.copies}
-        if not self.loaded:
+        member = self.members.sender(item)
+        if member is None:
+            return
+        if member.alive and item.boot > member.boot:
+            self._lose(item.node)
+        returned = not member.alive
+        member.heard(item, self._now)
+        if not self.placed:
+            self._place_first()
             return
         if returned:
             self._decide()  # whatever waits for a slot can have one
@@ -196,15 +189,14 @@ class CoordinatorMachine:
         self._sync(item.node)
 
     def _disconnected(self, item: NodeDisconnected) -> None:
-        view = self.views[item.node]
-        if view.alive and item.boot == view.boot:
+        if self.members.closed(item):
             self._lose(item.node)
-            if self.loaded:
+            if self.placed:
                 self._decide()
 
     def _plan_adapted(self, item: PlanAdapted) -> None:
         self.replicated = item.replicated
-        if self.loaded:
+        if self.placed:
             self._decide(changed=True)
 
     def _timer_fired(self, _item: TimerFired) -> None:
@@ -215,10 +207,12 @@ class CoordinatorMachine:
             return
         if self.stored_version < self.version:
             self._store()
-        silent = self._now - self.scheme.suspect_after_us
-        suspects = [n for n, v in enumerate(self.views) if v.alive and v.heard_at < silent]
+        suspects = self.members.silent(self._now - self.scheme.suspect_after_us)
         for node in suspects:
             self._lose(node)
+        if not self.placed:
+            self._place_first()
+            return
         if suspects:
             self._decide()
         self._complete_epoch()
@@ -228,9 +222,8 @@ class CoordinatorMachine:
 
     def _lose(self, node: int) -> None:
         """Forget every copy on ``node``."""
-        view = self.views[node]
-        view.alive = False
-        for task in list(self._by_node[node]):
+        member = self.members[node]
+        for task in list(member.copies):
             assignment = self.tasks[task]
             if assignment.primary is not None and assignment.primary.node == node:
                 self._note_lost(task, assignment.primary)
@@ -238,18 +231,10 @@ class CoordinatorMachine:
             if assignment.replica is not None and assignment.replica.node == node:
                 assignment = replace(assignment, replica=None)
             self.tasks[task] = assignment
-        self._by_node[node].clear()
-        view.reports = {}
-
-    def _lose_earlier_lives(self, node: int) -> None:
-        """Copies placed before a boot that was reported while the registry was not loaded yet."""
-        view = self.views[node]
-        if any(copy.boot < view.boot for copy in self._by_node[node].values()):
-            self._lose(node)
-            view.alive = True
+        member.gone()
 
     def _note_lost(self, task: int, copy: Copy) -> None:
-        report = self._report(copy)
+        report = self.members.report(copy)
         since, before = self.lost_at.get(task, (self._now, 0))
         self.lost_at[task] = (since, max(before, report.position if report else 0))
         if report is not None:
@@ -258,11 +243,6 @@ class CoordinatorMachine:
         position = report.position if report is not None else copy.position
         note = note_lost(copy, position, cause=self._cause, why=self._cause, now=self._now)
         self._effects.append(note)
-
-    def _report(self, copy: Copy) -> CopyReport | None:
-        """What this very copy last said of itself."""
-        report = self.views[copy.node].reports.get(copy.task)
-        return report if report is not None and report.incarnation == copy.incarnation else None
 
     def _note_recovered(self, item: HeartbeatReceived) -> None:
         if not self.lost_at:
@@ -281,12 +261,13 @@ class CoordinatorMachine:
     def _decide(self, *, changed: bool = False) -> None:
         """Bring the registry as near to what the scheme wants as live nodes allow."""
         before = list(self.tasks)
-        self._count_slots()
         self._promote_replicas()
+        self._retire_replicas()
+        self._index_copies()
+        self._count_slots()
         lost = [task for task, a in enumerate(self.tasks) if a.primary is None]
         if lost:
             _RESTORE[self.scheme.recovery](self, self._in_order(lost))
-        self._retire_replicas()
         if all(assignment.primary is not None for assignment in self.tasks):
             self._add_replicas()
         if changed or before != self.tasks:
@@ -297,13 +278,28 @@ class CoordinatorMachine:
         rank = {task: place for place, task in enumerate(self.scheme.recovery_order)}
         return sorted(tasks, key=lambda task: (rank.get(task, len(rank)), task))
 
-    def _first_placement(self) -> None:
+    def _place_first(self) -> None:
+        """Begin, once every node that shall host a task has joined, or has had its time."""
+        if not self.loaded:
+            return  # an earlier life may have placed them
+        awaited = self._awaited()
+        if awaited and self._now < self._join_by:
+            return
+        self.placed = True
         self.tasks = [Assignment() for _ in self.wiring.tasks]
         for task in self.wiring.tasks:
-            self._place(task, self.placement[task], start=Start.EMPTY)
-        self._index_copies()
-        self._count_slots()
-        self._add_replicas()
+            if self.placement[task] not in awaited:
+                self._place(task, self.placement[task], start=Start.EMPTY)
+        self._decide(changed=True)
+        for task, assignment in enumerate(self.tasks):
+            if assignment.primary is None:
+                self.lost_at[task] = (self._now, 0)
+
+    def _awaited(self) -> set[int]:
+        """The nodes the first placement still waits for: those of the primaries, and every node
+        where there are replicas to place, so that they are spread evenly."""
+        named = {n for n, _ in self.members} if self.replicated else set(self.placement)
+        return {node for node in named if not self.members[node].alive}
 
     def _promote_replicas(self) -> None:
         for task, assignment in enumerate(self.tasks):
@@ -312,15 +308,28 @@ class CoordinatorMachine:
                 used = assignment.used + 1
                 promoted = replace(replica, term=used)
                 self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)
-                if self._report(replica) is not None:  # else it exists on paper only, so far
+                if self.members.report(replica) is not None:  # else it exists on paper only, so far
                     self.lost_at.pop(task, None)
 
     def _restore_local(self, lost: list[int]) -> None:
         for task in lost:
             node = self._slots.take()
             if node is None:
+                node = self._give_up_replica()
+            if node is None:
                 return
             self._place_alone(task, node)
+
+    def _give_up_replica(self) -> int | None:
+        """The place of a replica: a task that is lost needs it more. The last in the planner's
+        order goes first."""
+        for task in reversed(self._in_order(self.wiring.tasks)):
+            replica = self.tasks[task].replica
+            if replica is not None:
+                self.tasks[task] = replace(self.tasks[task], replica=None)
+                del self.members[replica.node].copies[task]
+                return replica.node
+        return None
 
     def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
         """A copy that starts without regard to others."""
@@ -374,7 +383,7 @@ class CoordinatorMachine:
         positions = {}
         for task, assignment in enumerate(self.tasks):
             if assignment.primary is not None:
-                report = self._report(assignment.primary)
+                report = self.members.report(assignment.primary)
                 start = assignment.primary.position
                 positions[task] = report.position if report is not None else start
         return positions
@@ -382,7 +391,7 @@ class CoordinatorMachine:
     def _published(self, sink: int) -> int:
         """A lower bound of what a sink has published."""
         primary = self.tasks[sink].primary
-        report = self._report(primary) if primary is not None else None
+        report = self.members.report(primary) if primary is not None else None
         return max(self.tasks[sink].published, report.published if report is not None else 0)
 
     def _retire_replicas(self) -> None:
@@ -401,9 +410,10 @@ class CoordinatorMachine:
 
     def _count_slots(self) -> None:
         """Start a decision from the slots that are free now."""
+        alive = [(n, member) for n, member in self.members if member.alive]
         self._slots = FreeSlots(
-            self.nodes,
-            [(n, len(self._by_node[n])) for n, view in enumerate(self.views) if view.alive],
+            {n: member.info for n, member in alive},
+            [(n, len(member.copies)) for n, member in alive],
         )
 
     def _place(
@@ -423,7 +433,7 @@ class CoordinatorMachine:
             incarnation=used,
             term=None if replica else used,
             node=node,
-            boot=self.views[node].boot,
+            boot=self.members[node].boot,
             start=start,
             position=position,
             send_from=send_from,
@@ -433,7 +443,7 @@ class CoordinatorMachine:
         else:
             assignment = replace(assignment, primary=copy, used=used)
         self.tasks[task] = assignment
-        self._by_node[node][task] = copy
+        self.members[node].copies[task] = copy
 
     # -- storing and telling ---------------------------------------------------------------
 
@@ -449,48 +459,20 @@ class CoordinatorMachine:
         )
 
     def _index_copies(self) -> None:
-        self._by_node = [{} for _ in self.nodes]
+        for _, member in self.members:
+            member.copies.clear()
         for task, assignment in enumerate(self.tasks):
             for copy in (assignment.replica, assignment.primary):
                 if copy is not None:
-                    self._by_node[copy.node][task] = copy
+                    self.members[copy.node].copies[task] = copy
 
     def _sync(self, node: int) -> None:
         """Order whatever ``node`` reported otherwise than the registry wants it."""
-        view = self.views[node]
-        if self.stored_version < self.version or not view.alive:
+        member = self.members[node]
+        if self.stored_version < self.version or not member.alive:
             return
-        wanted = self._by_node[node]
-        for task, copy in wanted.items():
-            report = view.reports.get(task)
-            if report is None or report.incarnation < copy.incarnation:
-                self._order(copy)
-            elif report.incarnation == copy.incarnation and report.term != copy.term:
-                self._promote(copy)
-        for task, report in view.reports.items():
-            if task not in wanted:
-                retired = CopyRetired(cause=self._cause, task=task, incarnation=report.incarnation)
-                self._effects.append(SendOrder(cause=self._cause, node=node, order=retired))
-
-    def _order(self, copy: Copy) -> None:
-        order = CopyOrdered(
-            cause=self._cause,
-            boot=copy.boot,
-            task=copy.task,
-            incarnation=copy.incarnation,
-            term=copy.term,
-            start=copy.start,
-            position=copy.position,
-            send_from=copy.send_from,
-        )
-        self._effects.append(SendOrder(cause=self._cause, node=copy.node, order=order))
-
-    def _promote(self, copy: Copy) -> None:
-        assert copy.term is not None, "a primary does not become a replica again"
-        order = CopyPromoted(
-            cause=self._cause, task=copy.task, incarnation=copy.incarnation, term=copy.term
-        )
-        self._effects.append(SendOrder(cause=self._cause, node=copy.node, order=order))
+        for order in orders_for(member, cause=self._cause):
+            self._effects.append(SendOrder(cause=self._cause, node=node, order=order))
 
     # -- epochs, low-water marks and closed batches -------------------------------------------
 
@@ -499,7 +481,8 @@ class CoordinatorMachine:
         recovery = self.scheme.recovery
         if recovery is Recovery.LOCAL:
             return
-        reports = [self._report(a.primary) if a.primary is not None else None for a in self.tasks]
+        report_of = self.members.report
+        reports = [report_of(a.primary) if a.primary is not None else None for a in self.tasks]
         if any(report is None or not report.ready for report in reports):
             return
         inner = [t for t in self.wiring.tasks if self.wiring.upstream[t]]
@@ -535,7 +518,7 @@ class CoordinatorMachine:
         if rules is None or rules.closing is not Closing.COORDINATOR or not self.lost_at:
             return
         frontier = max(
-            (r.position - 1 for view in self.views for r in view.reports.values()), default=0
+            (r.position - 1 for _, node in self.members for r in node.reports.values()), default=0
         )
         for task, (since, _) in sorted(self.lost_at.items()):
             primary = self.tasks[task].primary
@@ -564,7 +547,7 @@ class CoordinatorMachine:
         """
         if primary is None or primary.term == primary.incarnation:
             return False  # it was placed as a primary: there was nothing before the loss
-        unheard = self.views[primary.node].heard_at <= since
+        unheard = self.members[primary.node].heard_at <= since
         return unheard and self._now <= since + self.scheme.heartbeat_us
 
     # -- what must hold --------------------------------------------------------------------
@@ -576,8 +559,8 @@ class CoordinatorMachine:
             if self.tasks == self._validated:
                 return  # nothing was decided since
             self.registry().validate()
-            for node, copies in enumerate(self._by_node):
-                assert len(copies) <= self.nodes[node].slots, f"node {node} is overfull"
+            for node, member in self.members:
+                assert len(member.copies) <= member.info.slots, f"node {node} is overfull"
             self._validated = list(self.tasks)
         except AssertionError as error:
             raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error

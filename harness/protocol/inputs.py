@@ -301,6 +301,16 @@ class TimerFired:
 
 
 @value
+class NodeInfo:
+    """A node that may host copies."""
+
+    name: str
+    rack: str
+    slots: int
+    """How many copies it can host."""
+
+
+@value
 class CopyReport:
     """One copy in a node's heartbeat."""
 
@@ -325,11 +335,14 @@ class HeartbeatReceived:
     node: int
     boot: int
     copies: tuple[CopyReport, ...]
+    info: NodeInfo | None = None
+    """What the node is, for a coordinator that was not told of it when it started."""
 
 
 @value
 class NodeDisconnected:
-    """The connection to a node's process was closed: it is dead, no timeout needed."""
+    """The connection to a node's process was closed: it is dead or cut off, no timeout needed.
+    A process that lives says so by its next heartbeat."""
 
     cause: str
     node: int

@@ -11,6 +11,7 @@ from harness.protocol.inputs import (
     CopyPromoted,
     CopyRetired,
     HeartbeatReceived,
+    NodeInfo,
     NodeInput,
     TaskInput,
     TaskMessage,
@@ -41,11 +42,14 @@ class NodeMachine:
         scheme: Scheme,
         initial: Callable[[int], State],
         kept: int = KEPT,
+        info: NodeInfo | None = None,
         notes_progress: bool = False,
     ) -> None:
-        """``kept`` is how many inputs the story of a copy holds; ``notes_progress`` whether each
+        """``kept`` is how many inputs the story of a copy holds. ``info`` is what this machine
+        says of itself, where the coordinator may not know it. ``notes_progress``: whether each
         stable batch of a primary is noted, as measuring recoveries needs it."""
         self.node = node
+        self.info = info
         self.boot = boot
         self.wiring = wiring
         self.scheme = scheme
@@ -126,6 +130,7 @@ class NodeMachine:
             node=self.node,
             boot=self.boot,
             copies=tuple(copy.report() for copy in self.copies.values()),
+            info=self.info,
         )
         effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
         effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))

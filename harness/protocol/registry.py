@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.protocol.inputs import NodeInfo as NodeInfo
 from harness.protocol.inputs import Start
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeInfo:
-    """A node that may host copies."""
-
-    name: str
-    rack: str
-    slots: int
-    """How many copies it can host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +46,8 @@ class Registry:
     """Where a coordinated checkpoint is complete."""
     replicated: tuple[int, ...]
     """The plan in force."""
+    came_later: tuple[tuple[int, NodeInfo], ...] = ()
+    """Nodes, by number, that joined without being known at the start."""
 
     def validate(self) -> None:
         """Assert what no sequence of decisions may break."""

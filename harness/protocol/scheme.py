@@ -107,6 +107,8 @@ class Scheme:
     heartbeat_us: int = 1_000_000
     suspect_after_us: int = 5_000_000
     """A node not heard of for so long is taken for lost."""
+    join_within_us: int = 60_000_000
+    """How long the first placement waits for the nodes that it names."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint_every > 0) == (self.recovery is Recovery.REPLAY):
@@ -130,6 +132,11 @@ class Scheme:
                 f"{self.name}: heartbeats every {self.heartbeat_us} µs, suspicion after "
                 f"{self.suspect_after_us} µs, trimming every {self.trim_every_us} µs",
                 remedy="use positive intervals, and suspect after more than one heartbeat",
+            )
+        if self.join_within_us < 0:
+            raise UsageError(
+                f"{self.name}: nodes have to join within {self.join_within_us} µs",
+                remedy="use 0 (whoever is there at once) or more",
             )
 
     def check(self, wiring: Wiring) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from harness.protocol.registry import NodeInfo
@@ -11,7 +11,7 @@ from harness.protocol.registry import NodeInfo
 class FreeSlots:
     """Nodes with room, the least loaded first; in logarithmic time, so thousands can be placed."""
 
-    def __init__(self, nodes: Sequence[NodeInfo], loads: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, nodes: Mapping[int, NodeInfo], loads: Iterable[tuple[int, int]]) -> None:
         """``loads`` are (node, copies it hosts) of the live nodes."""
         self._nodes = nodes
         self._heap = [(load, node) for node, load in loads if load < nodes[node].slots]

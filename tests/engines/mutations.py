@@ -26,6 +26,7 @@ from harness.protocol.durability import Durable
 from harness.protocol.effects import Kind
 from harness.protocol.inbox import Inbox
 from harness.protocol.inputs import Start
+from harness.protocol.membership import Membership
 from harness.protocol.node import NodeMachine
 from harness.protocol.outbox import Outbox
 from harness.protocol.output import OutputBatch, OutputReader
@@ -137,7 +138,7 @@ _replay_starts = recovery.replay_starts
 
 def completes_epochs_early(self: Any) -> None:
     if self.scheme.recovery is Recovery.GLOBAL:
-        stored = [r.stored for view in self.views for r in view.reports.values()]
+        stored = [r.stored for _, member in self.members for r in member.reports.values()]
         if stored and max(stored) > self.epoch:
             self.epoch = max(stored)
             self._commit()
@@ -197,18 +198,52 @@ def orders_before_it_is_stored(self: Any, node: int) -> None:
 _sync = CoordinatorMachine._sync
 
 
-def keeps_copies_of_earlier_lives(_self: Any, _node: int) -> None:
+def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
     """As they were, once, by a new coordinator."""
+    _nodes_that_ended(self)
+    return []
+
+
+_nodes_that_ended = CoordinatorMachine._nodes_that_ended
 
 
 def overlooks_a_reboot(self: Any, item: Any) -> None:
-    view = self.views[item.node]
-    if item.boot > view.boot:
-        view.boot = item.boot
+    member = self.members.sender(item)
+    if member is not None:
+        member.boot = item.boot
     _heartbeat(self, item)
 
 
 _heartbeat = CoordinatorMachine._heartbeat
+
+
+def takes_all_for_joined(self: Membership, nodes: Any) -> None:
+    """As it was once: in their first life, and alive, whether they have started or not."""
+    _membership(self, nodes)
+    for _, member in self:
+        member.boot, member.alive = 1, True
+
+
+_membership = Membership.__init__
+
+
+def waits_for_every_node(self: Any) -> None:
+    if not self._awaited():
+        _place_first(self)
+
+
+_place_first = CoordinatorMachine._place_first
+
+
+def keeps_every_replica(_self: Any) -> None:
+    """None of them is given up."""
+
+
+def ignores_new_machines(self: Membership, item: Any) -> Any:
+    return _sender(self, replace(item, info=None))
+
+
+_sender = Membership.sender
 
 
 # -- tentative output ----------------------------------------------------------------------
@@ -404,13 +439,18 @@ MUTATIONS = (
     Mutation("two primaries of one term", CoordinatorMachine, "_promote_replicas", promotes_without_a_term, REPLICAS, 17),
     Mutation("use an incarnation twice", CoordinatorMachine, "_place", reuses_numbers, LOCAL, 1),
     Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 3),
-    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_lose_earlier_lives", keeps_copies_of_earlier_lives, LOCAL, 1),
-    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 2),
+    Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_nodes_that_ended", keeps_copies_of_earlier_lives, LOCAL, 1),
+    Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 3),
+    Mutation("take nodes for alive before they have joined", Membership, "__init__", takes_all_for_joined, LOCAL, 704),
+    Mutation("place once all have joined, however long that takes", CoordinatorMachine, "_place_first", waits_for_every_node, LOCAL, 9),
+    Mutation("let replicas keep the place that a lost task needs", CoordinatorMachine, "_give_up_replica", keeps_every_replica, REPLICAS, 747),
+    Mutation("ignore machines that join later", Membership, "sender", ignores_new_machines, LOCAL, 57),
+    Mutation("forget who joined later", Membership, "came_later", property(lambda _members: ()), LOCAL, 29),
     Mutation("lose an undo", Publisher, "stable", loses_the_undo, TENTATIVE, 0),
     Mutation("never correct tentative output", Publisher, "stable", never_corrects, TENTATIVE, 0),
     Mutation("call tentative output stable", Supplying, "_deliver_tentative", calls_it_stable, TENTATIVE, 0),
     Mutation("redo from the tentative state", TaskMachine, "_rebuilt", redoes_from_the_tentative_state, TENTATIVE, 0),
-    Mutation("keep one batch too little for undo", Basis, "__init__", remembers_too_little, ("dpc",), 2),
+    Mutation("keep one batch too little for undo", Basis, "__init__", remembers_too_little, ("dpc",), 10),
     Mutation("publish again after a lost answer", Durable, "_repeat_stores", publishes_again, LOCAL, 0),
     Mutation("suspend longer than the bound", TentativeRun, "due_at", waits_longer_than_the_bound, ("dpc",), 0),
     Mutation("compute nothing tentative at all", TaskMachine, "_advance_tentative", suspends_regardless, TENTATIVE, 0),
@@ -422,12 +462,12 @@ MUTATIONS = (
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 3),
-    Mutation("take over without sending what was held back", Durable, "_promoted", takes_over_silently, REPLICAS, 40),
+    Mutation("take over without sending what was held back", Durable, "_promoted", takes_over_silently, REPLICAS, 747),
     Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
-    Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 0),
-    Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 0),
-    Mutation("put both copies on one node", FreeSlots, "take", any_node, REPLICAS, 2),
-    Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 1),
+    Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
+    Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),
+    Mutation("put both copies on one node", FreeSlots, "take", any_node, REPLICAS, 7),
+    Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 28),
     Mutation("ignore the planner's order of recovery", CoordinatorMachine, "_in_order", ignores_the_order, LOCAL, 7),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 149),
     Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),

@@ -21,6 +21,8 @@ from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
 from tests.engines.test_simulated import run_seed
 
+SEED_OF_A_DRIFT = 691
+
 
 def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
     """Three streams into a join; the first stream's node is away from 5 s to 25 s."""
@@ -92,19 +94,23 @@ def test_whoever_suspends_owes_nothing_during_a_failure() -> None:
 
 
 def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> None:
-    """The timer was set by the old rate. Without the note of the change this seed is blamed."""
-    right, seed = SimulatedNode.set_drift, 344
+    """The timer was set by the old rate. Without the note of the change a seed is blamed; where
+    the schedules have changed it is another one."""
+    right = SimulatedNode.set_drift
 
     def unnoticed(self: SimulatedNode, drift: int, now: int) -> None:
         before = self.disturbed
         right(self, drift, now)
         self.disturbed = before
 
-    run_seed(seed, "dpc")
-    with patch.object(SimulatedNode, "set_drift", unnoticed):
-        report = simulate(draw(seed, scheme="dpc"))
-    assert report.violation is not None, f"seed {seed} no longer shows it"
+    for seed in (SEED_OF_A_DRIFT, *range(2000)):
+        with patch.object(SimulatedNode, "set_drift", unnoticed):
+            report = simulate(draw(seed, scheme="dpc"))
+        if report.violation is not None:
+            break
+    assert report.violation is not None, "no seed shows it"
     assert report.violation.invariant == NAME
+    run_seed(seed, "dpc")
 
 
 @pytest.mark.parametrize(

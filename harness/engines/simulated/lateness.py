@@ -392,7 +392,7 @@ class Lateness:
         for task, hosts in enumerate(self._world._hosts):
             if hosts:
                 self._gone.pop(task, None)
-            else:
+            elif any(self._copies):  # before there is any copy, nobody waits for one
                 self._gone.setdefault(task, now)
         if self._clear and self._rules.closing is Closing.COORDINATOR:
             self._check_closed(now, effects)

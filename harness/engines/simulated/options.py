@@ -10,12 +10,17 @@ from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
 
+FOR_GOOD = 1 << 50
+"""The end of a fault that never heals: beyond every run."""
+
 
 class FaultKind(StrEnum):
     """What can go wrong, for a while."""
 
     CRASH = "crash"
     """A node loses everything; it comes back empty afterwards."""
+    LATE = "late"
+    """A node does not start before this is over."""
     RACK = "rack"
     """All nodes of a rack crash at once."""
     PAUSE = "pause"
@@ -54,12 +59,17 @@ class Fault:
     amount: int = 0
     plan: tuple[int, ...] = ()
 
+    @property
+    def heals(self) -> bool:
+        return self.until_us < FOR_GOOD
+
     def __str__(self) -> str:
         return (
             f"{self.kind} {self.target}"
             f"{f'-{self.other}' if self.kind is FaultKind.LINK else ''}"
             f"{f' x{self.amount}' if self.amount else ''}"
-            f" from {self.at_us / 1e6:.3f} s to {self.until_us / 1e6:.3f} s"
+            f" from {self.at_us / 1e6:.3f} s "
+            + (f"to {self.until_us / 1e6:.3f} s" if self.heals else "for good")
         )
 
 
@@ -133,13 +143,24 @@ class Options:
     lanes: int = 1
     """Computations a node runs at once; 2 lets the tentative one run beside the stable one, as
     on the partner replica of a Borealis node."""
+    unknown_nodes: int = 0
+    """So many of the last nodes are machines that the coordinator is not told of at its start."""
+    closes_connections: bool = False
+    """A node that crashes, or is cut off, is told to the coordinator at once (live: the end of
+    its connection); else it is its silence that tells."""
     faults: tuple[Fault, ...] = ()
 
     @property
     def horizon_us(self) -> int:
-        """The end of the safety phase: all batches are out and every fault has healed."""
-        last = max((f.until_us for f in self.faults), default=0)
+        """The end of the safety phase: all batches are out and what heals has healed."""
+        last = max((f.until_us if f.heals else f.at_us for f in self.faults), default=0)
         return max(last, (self.batches + 1) * self.interval_us)
+
+    def rack(self, number: int) -> list[int]:
+        """The nodes of the ``number``-th rack, in order of first appearance."""
+        names = list(dict.fromkeys(info.rack for info in self.nodes))
+        wanted = names[number % len(names)]
+        return [n for n, info in enumerate(self.nodes) if info.rack == wanted]
 
     def describe(self) -> dict[str, Any]:
         """All options in terms of JSON."""

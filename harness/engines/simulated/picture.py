@@ -57,7 +57,7 @@ class Trace:
     def fault(self, world: World, fault: Fault) -> None:
         nodes = [fault.target]
         if fault.kind is FaultKind.RACK:
-            nodes = world.rack(fault.target)
+            nodes = world.options.rack(fault.target)
         tasks = {t for n in nodes for t in world.nodes[n].copies}
         self.hosts.append((fault, tuple(sorted(tasks)) if fault.kind in _NODE_FAULTS else ()))
 
@@ -79,7 +79,7 @@ def draw_run(options: Options, path: Path) -> Report:
         figure = new_figure((11.0, 1.8 + 0.34 * rows + 0.3 * len(options.wiring.sinks)))
         axes = figure.add_subplot()
         _draw_tasks(axes, trace)
-        _draw_faults(axes, trace, rows)
+        _draw_faults(axes, trace, rows, worlds[0].kernel.now)
         _draw_output(axes, worlds[0], rows)
         _finish(axes, options, rows, worlds[0].kernel.now)
         figure.suptitle(
@@ -119,11 +119,11 @@ def _draw_tasks(axes: Axes, trace: Trace) -> None:
             )  # fmt: skip
 
 
-def _draw_faults(axes: Axes, trace: Trace, rows: int) -> None:
+def _draw_faults(axes: Axes, trace: Trace, rows: int, now: int) -> None:
     from harness.figures.style import GREY, VERMILION
 
     for number, (fault, tasks) in enumerate(trace.hosts):
-        begin, end = fault.at_us / 1e6, fault.until_us / 1e6
+        begin, end = fault.at_us / 1e6, min(fault.until_us, now) / 1e6
         of_node = fault.kind in _NODE_FAULTS
         spans = [(task - 0.45, task + 0.45) for task in tasks]
         if not of_node:

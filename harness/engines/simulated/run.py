@@ -47,6 +47,7 @@ def settle_us(options: Options) -> int:
     transfer = options.network.transfer_us(states)
     work = 2 * options.batches * tasks * (batch + state) + 10 * options.wiring.depth() * transfer
     detection = options.scheme.suspect_after_us + 4 * options.scheme.heartbeat_us
+    detection += options.scheme.join_within_us // 10
     hops = 4 * options.wiring.depth()
     return 10 * detection + hops * 2 * options.scheme.heartbeat_us + work + 60_000_000
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.options import (
+    FOR_GOOD,
+    Costs,
+    Fault,
+    FaultKind,
+    Network,
+    Options,
+)
 from harness.engines.simulated.topologies import TOPOLOGIES, named
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import (
@@ -65,7 +72,13 @@ def draw(
         network=draw_links(draw_network(random("network")), random("links")),
         lanes=random("lanes").choice((1, 1, 2)),
     )
-    faults = (*draw_faults(options, random("faults")), *draw_knot(options, random("knot")))
+    options = draw_start(options, random("start"))
+    faults = (
+        *options.faults,
+        *draw_faults(options, random("faults")),
+        *draw_knot(options, random("knot")),
+    )
+    faults = draw_lasting(options, faults, random("lasting"))
     return replace(options, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
 
 
@@ -185,6 +198,54 @@ def draw_faults(options: Options, random: Random) -> tuple[Fault, ...]:
             at = min(horizon - 1, faults[-1].at_us + random.randrange(2_500_000))
         faults.append(_fault(kind, at, options, random))
     return tuple(faults)
+
+
+def draw_start(options: Options, random: Random) -> Options:
+    """In half of the schedules nodes, or the coordinator, come late: a little, later than the
+    first placement waits, or when much has happened; some are machines that nobody knew."""
+    scheme = replace(options.scheme, join_within_us=random.choice((1, 3, 10)) * 1_000_000)
+    options = replace(options, scheme=scheme, closes_connections=random.random() < 0.5)
+    if random.random() < 0.5:
+        return options
+    working = max(options.placement) + 1
+    unknown = random.choice((0, 0, random.randint(0, len(options.nodes) - working)))
+    late: list[Fault] = []
+    for node in range(len(options.nodes)):
+        if node >= len(options.nodes) - unknown or random.random() < 0.25:
+            until = random.choice((500_000, 2_000_000, 6_000_000, 20_000_000))
+            until = random.randrange(until // 2, until)
+            late.append(Fault(kind=FaultKind.LATE, at_us=0, until_us=until, target=node))
+    if random.random() < 0.3:
+        until = random.randrange(1_000_000, 8_000_000)
+        late.append(Fault(kind=FaultKind.COORDINATOR, at_us=0, until_us=until))
+    return replace(options, unknown_nodes=unknown, faults=tuple(late))
+
+
+_LASTING = frozenset({FaultKind.LATE, FaultKind.CRASH, FaultKind.PAUSE, FaultKind.CUT})
+"""What a node need not come back from, where the others have slots for every task."""
+
+
+def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) -> tuple[Fault, ...]:
+    """In one schedule of three only a core of nodes is sure to heal, with a slot for each task;
+    half of what strikes the others lasts for good."""
+    if random.random() >= 1 / 3:
+        return faults
+    spare = sum(info.slots for info in options.nodes) - len(options.wiring.names)
+    lost: set[int] = set()
+    for node in random.sample(range(len(options.nodes)), len(options.nodes)):
+        if options.nodes[node].slots <= spare:
+            spare -= options.nodes[node].slots
+            lost.add(node)
+
+    def may_last(fault: Fault) -> bool:
+        if fault.kind is FaultKind.RACK:
+            return lost.issuperset(options.rack(fault.target))
+        return fault.kind in _LASTING and fault.target in lost
+
+    return tuple(
+        replace(fault, until_us=FOR_GOOD) if may_last(fault) and random.random() < 0.5 else fault
+        for fault in faults
+    )
 
 
 def draw_knot(options: Options, random: Random) -> tuple[Fault, ...]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from harness.engines.hosting import EFFECTS, Place
+from harness.engines.simulated.hosting import SimulatedNode
 from harness.engines.simulated.kernel import FAULT, MESSAGE
 from harness.engines.simulated.options import Fault, FaultKind
 from harness.engines.simulated.servers import Serving
@@ -26,14 +27,20 @@ class World(Serving):
     def start(self) -> None:
         """Schedule everything that comes from outside."""
         self._start_coordinator()
+        late = {fault.target for fault in self.options.faults if fault.kind is FaultKind.LATE}
         for node in self.nodes:
-            self._boot(node.number)
+            if node.number not in late:
+                self._boot(node.number)
         for batch in range(self.options.batches):
             self.kernel.at((batch + 1) * self.options.interval_us, MESSAGE, self._cut_batch, batch)
         for fault in self.options.faults:
             self.kernel.at(fault.at_us, FAULT, self._begin, fault)
-            if fault.kind is not FaultKind.REPLAN:
+            if fault.heals and fault.kind is not FaultKind.REPLAN:
                 self.kernel.at(fault.until_us, FAULT, self._end, fault)
+
+    @property
+    def _known_nodes(self) -> int:
+        return len(self.options.nodes) - self.options.unknown_nodes
 
     def finished(self) -> bool:
         """Every batch's stable output is in its partition."""
@@ -58,11 +65,12 @@ class World(Serving):
             case FaultKind.CRASH:
                 self._crash(fault.target)
             case FaultKind.RACK:
-                for node in self.rack(fault.target):
+                for node in self.options.rack(fault.target):
                     self._crash(node)
             case FaultKind.PAUSE:
                 self.nodes[fault.target].paused = True
             case FaultKind.CUT:
+                self._close_connection(self.nodes[fault.target])
                 self.nodes[fault.target].cut = True
             case FaultKind.LINK:
                 self._blocked.update(self._ends(fault))
@@ -79,6 +87,8 @@ class World(Serving):
             case FaultKind.COORDINATOR:
                 self.coordinator = None
                 self._coordinator_life += 1
+            case FaultKind.LATE:
+                pass  # `start` has left it out
             case FaultKind.REPLAN:
                 self._tell_coordinator(
                     told.PlanAdapted(cause="plan adapted", replicated=fault.plan)
@@ -86,10 +96,10 @@ class World(Serving):
 
     def _end(self, fault: Fault) -> None:
         match fault.kind:
-            case FaultKind.CRASH:
+            case FaultKind.CRASH | FaultKind.LATE:
                 self._boot(fault.target)
             case FaultKind.RACK:
-                for node in self.rack(fault.target):
+                for node in self.options.rack(fault.target):
                     self._boot(node)
             case FaultKind.PAUSE:
                 self._resume(fault.target)
@@ -115,12 +125,6 @@ class World(Serving):
     def _ends(fault: Fault) -> tuple[tuple[int, int], tuple[int, int]]:
         return (fault.target, fault.other), (fault.other, fault.target)
 
-    def rack(self, number: int) -> list[int]:
-        """The nodes of the ``number``-th rack, in order of first appearance."""
-        names = list(dict.fromkeys(info.rack for info in self.options.nodes))
-        wanted = names[number % len(names)]
-        return [n for n, info in enumerate(self.options.nodes) if info.rack == wanted]
-
     def _crash(self, number: int) -> None:
         node = self.nodes[number]
         if not node.alive:
@@ -129,6 +133,17 @@ class World(Serving):
         node.deferred.clear()
         self._forget_copies(node)
         node.machine = None
+        self._close_connection(node)
+
+    def _close_connection(self, node: SimulatedNode) -> None:
+        """The coordinator is told once what was under way has come, as by a stream's end."""
+        if self.options.closes_connections and not node.cut:
+            network = self.options.network
+            at = self.kernel.now + network.delay_us + network.jitter_us
+            item = told.NodeDisconnected(
+                cause=f"node {node.number} disconnected", node=node.number, boot=node.boot
+            )
+            self.kernel.at(at, MESSAGE, self._tell_coordinator, item, self._coordinator_life)
 
     def _boot(self, number: int) -> None:
         node = self.nodes[number]
@@ -144,6 +159,7 @@ class World(Serving):
             scheme=self.scheme,
             initial=lambda task: self.operators[task].initial(),
             kept=self._kept,
+            info=self.options.nodes[number] if number >= self._known_nodes else None,
             notes_progress=self._notes_progress,
         )
         for effect in node.machine.start(now=node.clock(self.kernel.now)):
@@ -167,7 +183,7 @@ class World(Serving):
         self.coordinator = CoordinatorMachine(
             wiring=self.wiring,
             scheme=self.scheme,
-            nodes=self.options.nodes,
+            nodes=self.options.nodes[: self._known_nodes],
             placement=self.options.placement,
             now=now,
             kept=self._kept,

@@ -1,0 +1,110 @@
+"""Which nodes there are, and what each of them last said of itself.
+
+A node has not joined until it reports: before that it hosts nothing, nobody waits for its
+heartbeats, and it cannot be lost. So nodes may start in any order, take as long as they like, or
+come when the run has long begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.protocol.inputs import CopyReport, HeartbeatReceived, NodeDisconnected
+from harness.protocol.registry import Copy, NodeInfo
+
+
+class Member:
+    """One node, as the coordinator sees it."""
+
+    __slots__ = ("alive", "boot", "copies", "heard_at", "info", "reports")
+
+    def __init__(self, info: NodeInfo) -> None:
+        self.info = info
+        self.alive = False
+        self.boot = 0
+        """Its latest life that is known of; 0 before it has joined."""
+        self.heard_at = 0
+        self.reports: dict[int, CopyReport] = {}
+        """By task, what it hosts."""
+        self.copies: dict[int, Copy] = {}
+        """By task, what it shall host."""
+
+    def heard(self, item: HeartbeatReceived, now: int) -> None:
+        """It lives."""
+        self.alive, self.boot, self.heard_at = True, item.boot, now
+        self.reports = {report.task: report for report in item.copies}
+
+    def gone(self) -> None:
+        """It is taken for lost, and with it all it hosts."""
+        self.alive = False
+        self.copies.clear()
+        self.reports = {}
+
+
+class Membership:
+    """Every node by its number: those the coordinator was told of, and those that came later."""
+
+    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
+        self._members = {number: Member(info) for number, info in enumerate(nodes)}
+        self._given = len(nodes)
+
+    def __getitem__(self, node: int) -> Member:
+        member = self._members.get(node)
+        assert member is not None, f"node {node} is named, and nobody knows it"
+        return member
+
+    def __iter__(self) -> Iterator[tuple[int, Member]]:
+        return iter(self._members.items())
+
+    def sender(self, item: HeartbeatReceived) -> Member | None:
+        """Who sent ``item``; a machine that nobody knew becomes a member. None for a heartbeat
+        of a life that is over, or of a machine that does not say what it is."""
+        member = self._members.get(item.node)
+        if member is None and item.info is not None:
+            member = self._members[item.node] = Member(item.info)
+        return member if member is not None and item.boot >= member.boot else None
+
+    def closed(self, item: NodeDisconnected) -> bool:
+        """Note that a connection was closed; is that the end of a life in which it was alive?"""
+        member = self._members.get(item.node)
+        if member is None or item.boot < member.boot:
+            return False
+        member.boot = item.boot
+        return member.alive
+
+    def silent(self, since: int) -> list[int]:
+        """The living nodes that were not heard of after ``since``."""
+        return [n for n, member in self if member.alive and member.heard_at < since]
+
+    def report(self, copy: Copy) -> CopyReport | None:
+        """What this very copy last said of itself."""
+        report = self._members[copy.node].reports.get(copy.task)
+        return report if report is not None and report.incarnation == copy.incarnation else None
+
+    def assume(self, copies: Sequence[Copy], now: int) -> list[int]:
+        """After a crash of the coordinator: whoever hosts ``copies`` was alive when they were
+        placed, and has to be silent for as long as others before it is lost.
+
+        Returns the nodes of whose later lives, or ends, the coordinator heard before it had read
+        what they should host: that is gone.
+        """
+        ended: dict[int, None] = {}
+        for copy in copies:
+            member = self._members[copy.node]
+            if copy.boot > member.boot:
+                member.boot, member.alive = copy.boot, True
+            elif copy.boot < member.boot or not member.alive:
+                ended[copy.node] = None
+        for _, member in self:
+            member.heard_at = now
+        return list(ended)
+
+    @property
+    def came_later(self) -> tuple[tuple[int, NodeInfo], ...]:
+        """The members that the coordinator was not told of when it started."""
+        return tuple((n, member.info) for n, member in self if n >= self._given)
+
+    def know(self, nodes: Sequence[tuple[int, NodeInfo]]) -> None:
+        """What an earlier coordinator knew beyond what this one was told."""
+        for number, info in nodes:
+            self._members.setdefault(number, Member(info))
