@@ -80,6 +80,24 @@ def test_imports_point_down(module: str, path: Path) -> None:
             assert other >= own, f"{path}:{line}: {module} imports {imported}, which is above it"
 
 
+NEUTRAL = ["run", "passes", "outcome", "contributions", "table_sink", "deliveries", "base"]
+INSIDES = ("structured", "tasks", "simulated")
+
+
+@pytest.mark.parametrize("module", NEUTRAL)
+def test_what_measures_knows_no_engine(module: str) -> None:
+    for line, imported in imports(ROOT / "harness" / "engines" / f"{module}.py"):
+        inside = imported.removeprefix("harness.engines.").split(".")[0]
+        assert inside not in INSIDES, f"{module}.py:{line} imports {imported}"
+
+
+def test_experiments_on_live_engines_know_the_contract_alone() -> None:
+    for path in (ROOT / "experiments").rglob("*.py"):
+        for line, imported in imports(path):
+            for inside in ("structured", "tasks"):
+                assert not imported.startswith(f"harness.engines.{inside}"), f"{path}:{line}"
+
+
 @pytest.mark.parametrize("package", PURE)
 def test_pure_packages_do_no_io(package: str) -> None:
     for path in (ROOT / package).rglob("*.py"):

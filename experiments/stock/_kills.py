@@ -15,7 +15,8 @@ import pandas as pd
 from datasets.text import read_lines, text_files
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
-from harness.engines.run import StockRun, measure
+from harness.engines.base import Setup
+from harness.engines.run import LiveRun, measure
 from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import random_target
@@ -155,10 +156,10 @@ def run_kill(
     cluster = context.cluster(cluster_spec(context.profile))
     targets = sorted({n.rack if rack else n.name for n in cluster.nodes()})
     longer_s = scale.stretched_s(interval)
-    run = StockRun(
+    run = LiveRun(
         workload=workload,
-        scheme=str(point["scheme"]),
-        trigger_s=interval,
+        setup=Setup(scheme=str(point["scheme"]), brief=context.profile is Profile.SMOKE),
+        interval_s=interval,
         rate_per_s=rate_per_s,
         load_s=scale.load_s + longer_s,
         warmup_s=scale.warmup_s,

@@ -9,6 +9,7 @@ comparable at the same latency.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from harness.engines.base import Engine
     from harness.engines.passes import PassRecord
     from harness.load.profile import RateProfile
     from harness.results.tables import Results
@@ -50,25 +52,27 @@ WARMUP_S, FIRST_WARMUP_S = 14.0, 40.0
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One workload: rates from the lowest up, on one warm application, until it is saturated or
+    """One workload: rates from the lowest up, on one warm engine, until it is saturated or
     the load generator cannot send faster."""
-    from harness.engines.structured.fleet import warm_fleet
+    from harness.engines.base import Setup
+    from harness.engines.catalogue import find_engine, warm_engine
     from harness.load.profile import RateProfile
 
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(cluster_spec(context.profile))
     directory = cluster.run_directory / f"rates-{context.directory.name}"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fleet = warm_fleet(cluster, "checkpoint", context)
+    setup = Setup(scheme="checkpoint", brief=context.profile is Profile.SMOKE)
+    engine = warm_engine(find_engine("structured"), setup, cluster, context)
 
     def send(rate_per_s: float, load_s: float = LOAD_S[context.profile]) -> dict[str, Any]:
         rate = RateProfile.constant(rate_per_s, load_s)
-        record = _pass(workload, rate, cluster, fleet, directory, context)
+        record = _pass(workload, rate, cluster, engine, directory, context)
         return summarize(record, workload, rate_per_s)
 
     rates = RATES_PER_S[context.profile]
     if context.profile is not Profile.SMOKE:
-        send(rates[0], WARMUP_S if fleet.used else FIRST_WARMUP_S)
+        send(rates[0], WARMUP_S if engine.used else FIRST_WARMUP_S)
     return _climb(rates, send)
 
 
@@ -98,8 +102,8 @@ def _pass(
     workload: Workload,
     rate: RateProfile,
     cluster: Cluster,
-    fleet: Any,
-    directory: Any,
+    engine: Engine,
+    directory: Path,
     context: Context,
 ) -> PassRecord:
     from harness.engines.passes import Pass, PassPlan
@@ -110,10 +114,10 @@ def _pass(
         name=name,
         workload=workload,
         rate=rate,
-        trigger_s=TRIGGER_S,
+        interval_s=TRIGGER_S,
         schedule=NO_FAILURES,
     )
-    with Pass(plan, cluster, fleet, directory, context) as one:
+    with Pass(plan, cluster, engine, directory, context) as one:
         return one.run()
 
 

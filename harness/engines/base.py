@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
@@ -189,8 +189,8 @@ class EngineKind(ABC):
     name: str
     summary: str
     """One line, for `--help` and the documents."""
-    schemes: Mapping[str, Needs]
-    parameters: Mapping[str, str] = {}
+    schemes: ClassVar[Mapping[str, Needs]]
+    parameters: ClassVar[Mapping[str, str]] = {}
     """What `Setup.parameters` may hold, each with what it means."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from harness.measure.collector import Message
+from harness.measure.versions import Stability
 from workloads.base import Workload
 
 COPY_HEADER = "copy"
@@ -41,10 +42,12 @@ def deliveries(
     messages: Sequence[Message], workload: Workload, start_unix_s: float
 ) -> pd.DataFrame:
     """A row per message of the out topic, in their order: ``window_start_s``, the workload's other
-    columns, ``arrival_s`` (the broker's append time since the start of the load), ``copy``."""
+    columns, ``arrival_s`` (the broker's append time since the start of the load), ``copy``, and
+    ``stability``, stable in all of them."""
     frame = decode([message.value for message in messages], workload.columns)
     frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]
+    frame["stability"] = Stability.STABLE.value
     return relative_windows(frame, workload, start_unix_s)
 
 

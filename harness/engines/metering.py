@@ -1,26 +1,26 @@
-"""What the nodes and the drivers use, sampled while a pass runs."""
+"""What the nodes and the engine's own processes use, sampled while a pass runs."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from harness.cluster.base import Cluster
+from harness.cluster.base import Cluster, Usage
 
 INTERVAL_S = 1.0
 
-DriversUsed = Callable[[], tuple[float, int]]
-"""CPU seconds and resident bytes of all drivers."""
+EngineUsage = Callable[[], Mapping[str, Usage]]
+"""What the engine's own processes have used, those of no node."""
 
 
 class Meter:
     """Samples on a thread of its own; a context manager."""
 
-    def __init__(self, cluster: Cluster, drivers: DriversUsed) -> None:
-        self._cluster, self._drivers = cluster, drivers
+    def __init__(self, cluster: Cluster, engine: EngineUsage) -> None:
+        self._cluster, self._engine = cluster, engine
         self._rows: list[dict[str, object]] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
@@ -36,8 +36,9 @@ class Meter:
         self._sample()
 
     def frame(self) -> pd.DataFrame:
-        """``at_unix_s``, ``who`` (a node, or "drivers"), ``cpu_s`` (cumulative),
-        ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where not counted), ``method``.
+        """``at_unix_s``, ``who`` (a node, or processes of the engine such as "drivers"), ``cpu_s``
+        (cumulative), ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where not
+        counted), ``method``.
         """
         counters = ["cpu_s", "resident_bytes", "received_bytes", "sent_bytes"]
         return pd.DataFrame(self._rows).astype(dict.fromkeys(counters, float))
@@ -48,11 +49,11 @@ class Meter:
 
     def _sample(self) -> None:
         now = time.time()
-        for node, used in self._cluster.usage().items():
+        for who, used in {**self._cluster.usage(), **self._engine()}.items():
             self._rows.append(
                 {
                     "at_unix_s": now,
-                    "who": node,
+                    "who": who,
                     "cpu_s": used.cpu_s,
                     "resident_bytes": used.resident_bytes,
                     "received_bytes": used.received_bytes,
@@ -60,15 +61,3 @@ class Meter:
                     "method": used.method,
                 }
             )
-        cpu_s, resident_bytes = self._drivers()
-        self._rows.append(
-            {
-                "at_unix_s": now,
-                "who": "drivers",
-                "cpu_s": cpu_s,
-                "resident_bytes": resident_bytes,
-                "received_bytes": None,
-                "sent_bytes": None,
-                "method": "the kernel's accounting of the drivers' process trees",
-            }
-        )

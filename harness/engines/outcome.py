@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from harness.cluster.base import Action
+from harness.engines.base import NOT_SCORED, Scored
 from harness.engines.contributions import tuple_success
 from harness.engines.disturbances import aftermath, disturbances, planned, reached
 from harness.engines.passes import PassRecord
-from harness.engines.structured.accuracy import NOT_SCORED, Scored
 from harness.failures.schedule import Schedule
 from harness.measure.recovery import Unrecovered
 from harness.measure.versions import Versions, compare, versions

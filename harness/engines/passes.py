@@ -1,9 +1,9 @@
-"""One pass: the same input once through the applications, with or without failures.
+"""One pass: the same input once through an engine, with or without failures.
 
-Topics are new, so are the checkpoints; the applications are warm. Time 0 of a pass is the
-instant its load begins, a common multiple of the window's slide and the trigger interval, so
-that the same record falls into the same window, and a window into the same phase of the
-trigger, in every pass.
+Topics are new, so are the checkpoints; the engine is warm. Time 0 of a pass is the instant its
+load begins, a common multiple of the window's slide and the engine's interval, so that the same
+record falls into the same window, and a window into the same phase of the interval, in every
+pass.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Cluster
-from harness.engines.deliveries import COPY_HEADER, decode, deliveries, relative_windows
+from harness.engines.base import Engine, Event, EventKind, Work
+from harness.engines.deliveries import COPY_HEADER, relative_windows
 from harness.engines.metering import Meter
-from harness.engines.structured.fleet import Fleet
 from harness.engines.table_sink import TableWriter
 from harness.engines.topics import topics
 from harness.experiment import Context
@@ -39,7 +39,7 @@ OUT_PARTITIONS = 2
 HEAD_START_S = 0.7
 """Between the order to begin and the first record, at least."""
 DRAIN_S = 90.0
-"""After the load, how long the applications may take to close the last window."""
+"""After the load, how long the engine may take to close the last window."""
 LATE_LOAD_S = 60.0
 """How much longer than planned a load may take before the pass is given up."""
 
@@ -52,7 +52,8 @@ class PassPlan:
     workload: Workload
     rate: RateProfile
     """Of all sources together."""
-    trigger_s: float
+    interval_s: float
+    """Trigger or batch interval."""
     schedule: Schedule
     table: Path | None = None
     """A database file for the results, besides."""
@@ -71,12 +72,13 @@ class PassRecord:
     ``arrival_s``, ``copy``."""
     injected: Sequence[InjectedFailure]
     batches: pd.DataFrame
-    """The queries' own progress reports, ``at_s`` among their columns."""
+    """The engine's own progress reports, ``at_s`` among their columns."""
     incidents: pd.DataFrame
-    """``at_s``, ``copy``, ``event`` (failed, restarted, executors) and its detail."""
+    """What else the engine noticed: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``,
+    ``cause`` and the event's detail."""
     usage: pd.DataFrame
     drained: bool
-    """Every application closed the last window before the deadline."""
+    """The engine closed the last window before the deadline."""
     table: pd.DataFrame | None = None
     """What the database table held at the end, for a workload whose results go into one:
     ``window_start_s`` and the workload's other columns."""
@@ -127,28 +129,38 @@ class Pass:
     """Runs one pass. Use as a context manager: its topics live as long as it."""
 
     def __init__(
-        self, plan: PassPlan, cluster: Cluster, fleet: Fleet, directory: Path, context: Context
+        self, plan: PassPlan, cluster: Cluster, engine: Engine, directory: Path, context: Context
     ) -> None:
-        self.plan, self._cluster, self._fleet = plan, cluster, fleet
+        self.plan, self._cluster, self._engine = plan, cluster, engine
         self._directory, self._context = directory, context
         token = f"{plan.name}-{secrets.token_hex(4)}"
-        self.topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
-        self._out = f"{token}-out"
-        self._checkpoints = directory / f"checkpoints-{token}"
-        self._load = load_plan(plan.workload, plan.rate, self.topic_of)
+        topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
+        self._load = load_plan(plan.workload, plan.rate, topic_of)
+        self.work = Work(
+            name=token,
+            workload=plan.workload,
+            load=self._load,
+            topic_of=topic_of,
+            out_topic=f"{token}-out",
+            out_partitions=OUT_PARTITIONS,
+            interval_s=plan.interval_s,
+            directory=directory / token,
+        )
         self._stack = ExitStack()
 
     def __enter__(self) -> Pass:
-        wanted = {self.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
-        wanted[self._out] = OUT_PARTITIONS
-        self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=[self._out]))
+        work = self.work
+        work.directory.mkdir(mode=0o700)
+        wanted = {work.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
+        wanted[work.out_topic] = work.out_partitions
+        self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=[work.out_topic]))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def run(self) -> PassRecord:
-        """Begin the queries, send the load, break what the schedule says, drain, collect."""
+        """Begin the work, send the load, break what the schedule says, drain, collect."""
         kafka = self._cluster.kafka
         client = kafka.confluent()
         with (
@@ -158,22 +170,25 @@ class Pass:
                 log=self._directory / "load.log",
                 environment=self._cluster.driver_environment(),
             ) as generator,
-            Collector(client, self._out, OUT_PARTITIONS, copy_header=COPY_HEADER) as collector,
+            Collector(
+                client, self.work.out_topic, self.work.out_partitions, copy_header=COPY_HEADER
+            ) as collector,
             self._writing(collector) as writer,
         ):
-            self._begin_queries()
+            self._begin()
             generator.wait_ready()
             start = align(
-                time.time() + HEAD_START_S, self.plan.workload.slide_s, self.plan.trigger_s
+                time.time() + HEAD_START_S, self.plan.workload.slide_s, self.plan.interval_s
             )
+            self._engine.begins_at(start)
             generator.start(start)
-            meter = Meter(self._cluster, self._drivers_used)
+            meter = Meter(self._cluster, self._engine.usage)
             with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
                 self._watch(generator, collector, start)
                 drained = self._drain(start)
                 injector.wait(LATE_LOAD_S)
             messages = collector.finish()
-            self._fleet.end()
+            self._engine.end()
             record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
@@ -189,23 +204,16 @@ class Pass:
             return None
         return relative_windows(writer.finish(), self.plan.workload, start)
 
-    def _begin_queries(self) -> None:
-        """Until every query has committed a first batch: one record without content each."""
+    def _begin(self) -> None:
+        """Until a first record without content has been through, one a partition."""
         self._mark(time.time())
-        self._fleet.begin(
-            self.plan.workload,
-            self.topic_of,
-            self._out,
-            checkpoints=self._checkpoints,
-            trigger_s=self.plan.trigger_s,
-        )
-        self._fleet.wait_for_first_batch()
+        self._engine.begin(self.work)
 
     def _mark(self, at_unix_s: float) -> None:
         for source in self.plan.workload.sources:
             send_markers(
                 self._cluster.kafka,
-                self.topic_of[source.name],
+                self.work.topic_of[source.name],
                 source.partitions,
                 payload=source.marker,
                 at_unix_s=at_unix_s,
@@ -221,31 +229,29 @@ class Pass:
                 self.plan.name,
                 fraction=min(1.0, max(0.0, (now - start) / self._load.duration_s)),
                 throughput_per_s=(count - seen) / (now - seen_at),
-                latency_s=self._latency_s(collector.newest),
+                latency_s=self._latency_s(collector.newest, start),
             )
             seen, seen_at = count, now
             self._cluster.health()
 
-    def _latency_s(self, message: Message | None) -> float | None:
-        """Of the newest result, for whoever watches."""
-        workload = self.plan.workload
+    def _latency_s(self, message: Message | None, start: float) -> float | None:
+        """Of the newest result, for the progress display."""
         if message is None:
             return None
-        result = decode([message.value], workload.columns)
-        end_s = int(result[workload.window_start].iloc[0]) / 1000 + workload.window_s
-        return message.append_ms / 1000 - end_s - workload.watermark_delay_s
+        result = self._engine.read([message], self.work, start)
+        if not len(result):
+            return None
+        workload = self.plan.workload
+        closes_s = float(result["window_start_s"].iloc[0]) + workload.window_s
+        return float(result["arrival_s"].iloc[0]) - closes_s - workload.watermark_delay_s
 
     def _drain(self, start: float) -> bool:
-        """Close every window with a marker, and wait until the queries have."""
+        """Close every window with a marker, and wait until the engine has."""
         workload = self.plan.workload
         last_end = start + self._load.duration_s + workload.window_s
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
-        return self._fleet.wait_for_watermark(last_end, within_s=DRAIN_S)
-
-    def _drivers_used(self) -> tuple[float, int]:
-        used = self._fleet.usage()
-        return used.cpu_s, used.resident_bytes
+        return self._engine.drain(last_end, within_s=DRAIN_S)
 
     def _record(
         self,
@@ -256,22 +262,35 @@ class Pass:
         usage: pd.DataFrame,
         drained: bool,
     ) -> PassRecord:
+        events = self._engine.events()
         return PassRecord(
             name=self.plan.name,
             start_unix_s=start,
             plan=self._load,
             load=load,
-            deliveries=deliveries(messages, self.plan.workload, start),
+            deliveries=self._engine.read(messages, self.work, start),
             injected=injected,
-            batches=_since(self._fleet.events("progress"), start),
-            incidents=_since(self._fleet.events("failed", "restarted", "executors"), start),
+            batches=_frame([e for e in events if e.kind is EventKind.PROGRESS], start),
+            incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),
             usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
             drained=drained,
         )
 
 
-def _since(events: Sequence[Mapping[str, Any]], start: float) -> pd.DataFrame:
-    frame = pd.DataFrame(list(events))
-    if not len(frame):
-        return pd.DataFrame({"at_s": pd.Series(dtype=float), "copy": pd.Series(dtype=int)})
-    return frame.assign(at_s=frame.pop("at_unix_s") - start).sort_values("at_s", ignore_index=True)
+def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
+    """A row per event; what only some events know is null in the others."""
+    columns: dict[str, Any] = {"at_s": float, "copy": int, "event": str}
+    if not events:
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+    rows = [
+        {
+            "at_s": event.at_unix_s - start,
+            "copy": event.copy,
+            "event": event.kind.value,
+            "target": event.target,
+            "cause": event.cause,
+            **event.detail,
+        }
+        for event in events
+    ]
+    return pd.DataFrame(rows).sort_values("at_s", ignore_index=True)

@@ -1,6 +1,6 @@
-"""One measured run of the stock engine: a twin, then the same input with failures.
+"""One measured run of an engine: a twin, then the same input with failures.
 
-Both passes are part of one run, on the same warm applications within the same minutes, so that
+Both passes are part of one run, on the same warm engine within the same minutes, so that
 what they are compared by is the failure and not the hour. The ground truth is computed over the
 failed pass's own topics, so it is exact for its input.
 """
@@ -12,60 +12,63 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.cluster.base import Cluster
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.engines.base import Engine, Scored, Setup, Work
+from harness.engines.catalogue import find_engine, warm_engine
 from harness.engines.deliveries import relative_windows
 from harness.engines.outcome import judge
 from harness.engines.passes import Pass, PassPlan, PassRecord
-from harness.engines.structured.accuracy import score_passes
-from harness.engines.structured.fleet import Fleet, warm_fleet
 from harness.experiment import Context
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.load.profile import RateProfile
+from harness.measure.versions import versions
 from harness.results.record import Outcome
 from workloads.base import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StockRun:
+class LiveRun:
     """What one run does."""
 
     workload: Workload
-    scheme: str
-    """"checkpoint" or "active"."""
-    trigger_s: float
-    """Trigger interval, which is the checkpoint interval: each batch commits one."""
+    setup: Setup
+    engine: str = "structured"
+    interval_s: float
+    """Trigger or batch interval; for the stock engine the checkpoint interval, too: each of its
+    batches commits one."""
     rate_per_s: float
     load_s: float
     warmup_s: float
-    """Load before the twin, on topics of its own, for the virtual machines to compile; measured
+    """Load before the twin, on topics of its own, for the engine to compile; measured
     by nobody."""
     first_warmup_s: float
-    """Instead of ``warmup_s``, where the applications have run nothing before."""
+    """Instead of ``warmup_s``, where the engine has run nothing before."""
     settle_s: float
     """The first seconds of each pass, which count for no latency."""
     schedule: Schedule
 
 
-def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
+def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
     """Warm up, run the twin, run with failures, compute the truth, and judge."""
+    engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
+    targets = engine.targets()
     run.schedule.check(
-        nodes=[node.name for node in cluster.nodes()],
-        racks={node.rack for node in cluster.nodes()},
+        nodes=[node.name for node in targets],
+        racks={node.rack for node in targets},
         actions=cluster.capabilities(),
         duration_s=run.load_s,
     )
     # Checkpoints lie in the cluster's run directory, which only its owner may read.
-    directory = cluster.run_directory / f"stock-{context.directory.name}"
+    directory = cluster.run_directory / f"run-{context.directory.name}"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fleet = warm_fleet(cluster, run.scheme, context)
-    passes = _Passes(run, cluster, fleet, directory, context)
-    warmup_s = run.warmup_s if fleet.used else run.first_warmup_s
+    passes = _Passes(run, cluster, engine, directory, context)
+    warmup_s = run.warmup_s if engine.used else run.first_warmup_s
     if warmup_s > 0:
         passes.once("warm-up", warmup_s, NO_FAILURES)
     twin = passes.once("twin", run.load_s, NO_FAILURES)
-    failed, truth = passes.with_truth("failures", run.load_s, run.schedule)
+    failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
     context.progress("scoring the accuracy")
-    accuracy = score_passes(fleet, twin, failed, run.workload, directory)
+    accuracy = score(engine, twin, failed, work)
     context.progress("comparing")
     return judge(
         twin,
@@ -73,19 +76,40 @@ def measure(run: StockRun, cluster: Cluster, context: Context) -> Outcome:
         truth,
         workload=run.workload,
         schedule=run.schedule,
-        trigger_s=run.trigger_s,
+        trigger_s=run.interval_s,
         settle_s=run.settle_s,
         accuracy=accuracy,
     )
 
 
+def lacking(run: LiveRun, spec: ClusterSpec) -> str | None:
+    """Why this run cannot be made on a cluster of that shape; None if it can. Asked before the
+    cluster is started."""
+    return find_engine(run.engine).lacks(run.setup, run.workload, spec)
+
+
+def score(engine: Engine, twin: PassRecord, failed: PassRecord, work: Work) -> Scored:
+    """Let the engine score the first and the last versions of ``failed`` against the results
+    (first versions) of ``twin``."""
+    workload = work.workload
+    if workload.members is None:
+        return Scored(
+            reason=f"workload {workload.name!r} does not say what the members of a result are: "
+            "give it members, a function that returns an array column"
+        )
+    accurate = versions(twin.deliveries, workload.identity_in_run, workload.values).first
+    if not len(accurate):
+        return Scored(reason="the twin delivered no result")
+    return engine.score(accurate, failed.deliveries, work)
+
+
 class _Passes:
-    """The passes of one run on one fleet."""
+    """The passes of one run on one engine."""
 
     def __init__(
-        self, run: StockRun, cluster: Cluster, fleet: Fleet, directory: Path, context: Context
+        self, run: LiveRun, cluster: Cluster, engine: Engine, directory: Path, context: Context
     ) -> None:
-        self._run, self._cluster, self._fleet = run, cluster, fleet
+        self._run, self._cluster, self._engine = run, cluster, engine
         self._directory, self._context = directory, context
 
     def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
@@ -94,28 +118,30 @@ class _Passes:
 
     def with_truth(
         self, name: str, load_s: float, schedule: Schedule
-    ) -> tuple[PassRecord, pd.DataFrame]:
-        """The pass, and what the batch query says of the same topics."""
+    ) -> tuple[PassRecord, pd.DataFrame, Work]:
+        """The pass, and what the engine computes from the same topics by another way."""
         with self._pass(name, load_s, schedule) as one:
             record = one.run()
             self._cluster.restore(self._context.progress)
             self._context.progress("computing the ground truth")
-            path = self._directory / "truth.parquet"
-            self._fleet.truth(one.topic_of, path)
-            truth = pd.read_parquet(path)
-            return record, relative_windows(truth, self._run.workload, record.start_unix_s)
+            truth = self._engine.truth(one.work)
+            return (
+                record,
+                relative_windows(truth, self._run.workload, record.start_unix_s),
+                one.work,
+            )
 
     def _pass(self, name: str, load_s: float, schedule: Schedule) -> Pass:
-        self._context.progress(f"{name}: starting the queries")
+        self._context.progress(f"{name}: starting the work")
         plan = PassPlan(
             name=name,
             workload=self._run.workload,
             rate=RateProfile.constant(self._run.rate_per_s, load_s),
-            trigger_s=self._run.trigger_s,
+            interval_s=self._run.interval_s,
             schedule=schedule,
             table=self._table(name),
         )
-        return Pass(plan, self._cluster, self._fleet, self._directory, self._context)
+        return Pass(plan, self._cluster, self._engine, self._directory, self._context)
 
     def _table(self, name: str) -> Path | None:
         """The database of a measured pass, kept beside the run's record."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import EnvironmentFailure
@@ -28,7 +28,9 @@ class Message:
     offset: int
     value: bytes
     copy: int
-    """Which application sent it."""
+    """Which copy of the query sent it; 0 where a message does not say."""
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+    """All of its headers: an engine reads what it needs (`harness.engines.base.Engine.read`)."""
 
 
 class Collector:
@@ -151,5 +153,6 @@ class Collector:
             partition=message.partition(),
             offset=message.offset(),
             value=message.value(),
-            copy=int(headers[self._header]),
+            copy=int(headers.get(self._header, b"0")),
+            headers=headers,
         )

@@ -154,7 +154,8 @@ METRICS: tuple[Metric, ...] = (
         unit="results",
         direction=Direction.LOWER,
         definition="Repeated deliveries of one identity (query, window, key) with the same value, "
-        "as sure as before, which the reader drops and counts. Two different stable values for one identity are a violation instead.",
+        "as sure as before, which the reader drops and counts. Two different stable values for "
+        "one identity are a violation instead.",
     ),
     Metric(
         name="corrections",

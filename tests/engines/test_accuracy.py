@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 import pytest
 
+from harness.cluster.base import Cluster
+from harness.engines.base import Engine, Scored, Work
 from harness.engines.outcome import judge
-from harness.engines.structured.accuracy import Scored, score_files, score_passes
-from harness.engines.structured.fleet import Fleet
+from harness.engines.run import score
+from harness.engines.structured.accuracy import score_files
+from harness.engines.structured.applications import Application
+from harness.engines.structured.engine import StructuredEngine
 from harness.failures.schedule import NO_FAILURES
 from tests.engines.constructed import WORKLOAD, deliveries, record, truth
 from workloads.accident import accidents
@@ -28,13 +32,34 @@ EXAMPLE = Path(__file__).parents[2] / "workloads" / "examples" / "hottest.py"
 
 @dataclass
 class Here:
-    """A fleet whose first application is this process."""
+    """An application that is this process."""
 
     spark: SparkSession
     workload: Workload
 
-    def score(self, **files: Path) -> None:
-        score_files(self.spark, self.workload, **files)
+    def mark(self) -> int:
+        return 0
+
+    def order(self, command: str, **files: str) -> None:
+        assert command == "score"
+        paths = {name: Path(path) for name, path in files.items()}
+        score_files(self.spark, self.workload, **paths)
+
+    def wait_for(self, *_: object, **__: object) -> None:
+        """It is done already."""
+
+
+def work(workload: Workload, directory: Path) -> Work:
+    return Work(
+        name="failures",
+        workload=workload,
+        load=record().plan,
+        topic_of={},
+        out_topic="out",
+        out_partitions=1,
+        interval_s=1,
+        directory=directory,
+    )
 
 
 def scored(
@@ -44,8 +69,9 @@ def scored(
     failed: pd.DataFrame,
     directory: Path,
 ) -> Scored:
-    fleet = cast(Fleet, Here(spark, workload))
-    return score_passes(fleet, record(twin, name="twin"), record(failed), workload, directory)
+    applications = [cast(Application, Here(spark, workload))]
+    engine = StructuredEngine(applications, cast(Cluster, None))
+    return score(engine, record(twin, name="twin"), record(failed), work(workload, directory))
 
 
 def frame(workload: Workload, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
@@ -124,13 +150,13 @@ def test_a_whole_pass_of_words(spark: SparkSession, tmp_path: Path) -> None:
     assert outcome.series["accuracy"]["first"].sum() == len(every) - 9
 
 
-class NoFleet:
-    """Nothing may be asked of it."""
+NOBODY = cast(Engine, object())
+"""Nothing may be asked of it."""
 
 
 def test_a_workload_without_members_is_not_scored(tmp_path: Path) -> None:
     own = load_workload_file(EXAMPLE)
-    found = score_passes(cast(Fleet, NoFleet()), record(), record(), own, tmp_path)
+    found = score(NOBODY, record(), record(), work(own, tmp_path))
     assert (found.first, found.last) == (None, None)
     assert found.reason is not None
     assert "'hottest'" in found.reason
@@ -139,5 +165,5 @@ def test_a_workload_without_members_is_not_scored(tmp_path: Path) -> None:
 
 def test_a_twin_without_results_has_no_accuracy(tmp_path: Path) -> None:
     empty = replace(record(name="twin"), deliveries=deliveries().head(0))
-    found = score_passes(cast(Fleet, NoFleet()), empty, record(), WORKLOAD, tmp_path)
+    found = score(NOBODY, empty, record(), work(WORKLOAD, tmp_path))
     assert (found.first, found.reason) == (None, "the twin delivered no result")

@@ -8,7 +8,6 @@ be on other machines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,53 +15,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from harness.measure.versions import versions
+from harness.engines.base import Scored
 from workloads.base import Workload
 from workloads.toolkit.accuracy import ARRIVAL, over_windows, score
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from harness.engines.passes import PassRecord
-    from harness.engines.structured.fleet import Fleet
-
 _WINDOW_COLUMNS = ("window_start_s", "members", "first", "last")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
-    """How accurate a pass was, or why that was not scored."""
-
-    first: float | None = None
-    """Share of the twin's members in the first version of the results; None with a reason."""
-    last: float | None = None
-    reason: str | None = None
-    windows: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=[*_WINDOW_COLUMNS]))
-    """By window: ``window_start_s``, the twin's ``members``, and how many of them the ``first``
-    and the ``last`` versions held."""
-
-
-NOT_SCORED = Scored(reason="it was not scored")
-
-
-def score_passes(
-    fleet: Fleet, twin: PassRecord, failed: PassRecord, workload: Workload, directory: Path
-) -> Scored:
-    """Let the fleet's first application score the first and the last versions of ``failed``
-    against the results (first versions) of ``twin``."""
-    if workload.members is None:
-        return Scored(
-            reason=f"workload {workload.name!r} does not say what the members of a result are: "
-            "give it members, a function that returns an array column"
-        )
-    accurate = versions(twin.deliveries, workload.identity_in_run, workload.values).first
-    if not len(accurate):
-        return Scored(reason="the twin delivered no result")
-    paths = [directory / f"{name}.parquet" for name in ("accurate", "delivered", "accuracy")]
-    schema = write_results(accurate, workload, paths[0])
-    write_results(failed.deliveries, workload, paths[1], schema=schema)
-    fleet.score(accurate=paths[0], delivered=paths[1], windows=paths[2])
-    return read_scores(paths[2])
 
 
 def write_results(

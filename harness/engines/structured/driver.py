@@ -135,13 +135,21 @@ class Driver:
         return workload
 
     def _count_executors(self) -> None:
-        context, known = self._spark.sparkContext, -1
+        context = self._spark.sparkContext._jsc.sc()
+        known: list[str] = []
         with contextlib.suppress(Exception):  # the session is being stopped
             while True:
-                count = context._jsc.sc().getExecutorMemoryStatus().size() - 1
-                if count != known:
-                    known = count
-                    self._emit({"event": "executors", "count": count, "at_unix_s": time.time()})
+                places = sorted(context.getExecutorMemoryStatus().keys().mkString(" ").split())
+                if places != known:
+                    known = places
+                    self._emit(
+                        {
+                            "event": "executors",
+                            "count": len(places) - 1,  # the driver is among them
+                            "hosts": [place.rpartition(":")[0] for place in places],
+                            "at_unix_s": time.time(),
+                        }
+                    )
                 time.sleep(POLL_S)
 
     def follow(self, command: str, parameters: Mapping[str, Any]) -> None:

@@ -13,9 +13,9 @@ from experiments.stock import input_rate, workload_kill
 from experiments.stock._kills import run_kill
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim
+from harness.engines.base import NOT_SCORED, Scored
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
-from harness.engines.structured.accuracy import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.results.record import Outcome, Profile

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.child import Child
+from harness.cluster.base import Cluster
+from harness.engines.structured.settings import application_conf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +26,6 @@ class ApplicationSpec:
     executors: int
     """How many it waits for before it counts as ready."""
     log: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverUsage:
-    """What the driver's processes (Python and JVM) have used so far."""
-
-    cpu_s: float
-    resident_bytes: int
 
 
 class Application(Child):
@@ -63,7 +57,35 @@ class Application(Child):
             since=counts[-1] if counts else 0,
         )
 
-    def usage(self) -> DriverUsage:
-        """Of the driver's Python process and everything below it."""
-        cpu_s, resident_bytes = self.used()
-        return DriverUsage(cpu_s=cpu_s, resident_bytes=resident_bytes)
+
+def application_specs(
+    cluster: Cluster, scheme: str, directory: Path, *, brief: bool = False
+) -> list[ApplicationSpec]:
+    """What a scheme starts on a cluster; copy i is the i-th. ``brief``: see `application_conf`.
+
+    ``checkpoint``: one application over all racks. ``active``: one per rack, each with checkpoints
+    of its own and all of the input; the reader takes whichever copy of a result comes first.
+    """
+    racks = sorted({node.rack for node in cluster.nodes()})
+    groups: list[list[str] | None] = [None] if scheme == "checkpoint" else [[r] for r in racks[:2]]
+    specs = []
+    for copy, group in enumerate(groups):
+        name = f"{scheme}-{copy}"
+        workers = {n.worker for n in cluster.nodes() if group is None or n.rack in group}
+        conf = application_conf(
+            cluster.spark_conf(racks=group),
+            name=name,
+            cores=len(workers) * cluster.spec.cores_per_worker,
+            brief=brief,
+        )
+        specs.append(
+            ApplicationSpec(
+                name=name,
+                conf=conf,
+                environment=cluster.driver_environment(),
+                kafka=cluster.kafka.spark(),
+                executors=len(workers),
+                log=directory / f"{name}.log",
+            )
+        )
+    return specs

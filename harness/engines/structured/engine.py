@@ -1,0 +1,226 @@
+"""A workload as a stock Structured Streaming query, behind the engines' contract.
+
+Orders go to every application that the scheme runs, answers are waited for from all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from harness.child import Event as Said
+from harness.cluster.base import Cluster, Node, Usage
+from harness.engines.base import EngineKind, Event, EventKind, Needs, Scored, Setup, Work
+from harness.engines.deliveries import deliveries
+from harness.engines.structured.accuracy import read_scores, write_results
+from harness.engines.structured.applications import Application, application_specs
+from harness.errors import EnvironmentFailure
+from harness.measure.collector import Message
+
+READY_S = 180.0
+"""How long the applications may take to start."""
+REVIVAL_S = 60.0
+"""How long one that was kept may take to get all of its executors back."""
+_SAID = {
+    "progress": EventKind.PROGRESS,
+    "failed": EventKind.FAILED,
+    "restarted": EventKind.RESTARTED,
+    "executors": EventKind.EXECUTORS,
+}
+_LOST_EXECUTOR = "the driver removed an executor"
+
+
+class StructuredEngine:
+    """Running applications of one scheme (`harness.engines.base.Engine`)."""
+
+    def __init__(self, applications: Sequence[Application], cluster: Cluster) -> None:
+        self.applications = applications
+        self.used = False
+        self._cluster = cluster
+        self._marks = [0] * len(applications)
+
+    def check(self, *, within_s: float = REVIVAL_S) -> None:
+        """Until every application has all of its executors."""
+        for application in self.applications:
+            application.wait_until_ready(within_s=within_s)
+
+    def targets(self) -> Sequence[Node]:
+        """Spark's workers."""
+        return self._cluster.nodes()
+
+    def begin(self, work: Work) -> None:
+        """Start every application's query, with a checkpoint directory that is new, and wait
+        until each has committed a batch with records in it."""
+        assert work.workload.reference is not None, work.workload.name
+        self.used = True
+        self._marks = [application.mark() for application in self.applications]
+        for copy, application in enumerate(self.applications):
+            application.order(
+                "begin",
+                workload=work.workload.reference.to_json(),
+                topics=dict(work.topic_of),
+                out_topic=work.out_topic,
+                copy=copy,
+                checkpoint=str(work.directory / f"checkpoints-{copy}"),
+                trigger_s=work.interval_s,
+            )
+        for mark, application in zip(self._marks, self.applications, strict=True):
+            application.wait_for(
+                "its first committed batch",
+                lambda e: e["event"] == "progress" and e["rows"] > 0,
+                within_s=300,
+                since=mark,
+            )
+
+    def begins_at(self, unix_s: float) -> None:
+        """Event time is in the records; a query needs no clock."""
+
+    def drain(self, until_unix_s: float, *, within_s: float) -> bool:
+        """Until every query has committed a batch at that watermark."""
+        drained = True
+        for mark, application in zip(self._marks, self.applications, strict=True):
+            try:
+                application.wait_for(
+                    "the batch that closes the last window",
+                    lambda e: e["event"] == "progress" and _watermark_s(e) >= until_unix_s,
+                    within_s=within_s,
+                    since=mark,
+                )
+            except EnvironmentFailure:
+                drained = False
+        return drained
+
+    def end(self) -> None:
+        """Stop every query; the applications stay."""
+        for application in self.applications:
+            mark = application.mark()
+            application.order("end")
+            application.wait_for("the end of its query", _is("ended"), within_s=60, since=mark)
+
+    def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
+        """Every result; a query's output is never tentative."""
+        return deliveries(messages, work.workload, start_unix_s)
+
+    def events(self) -> Sequence[Event]:
+        """What the applications said since `begin`, and the executors they lost."""
+        found = [
+            event
+            for copy, (mark, application) in enumerate(
+                zip(self._marks, self.applications, strict=True)
+            )
+            for event in noticed(copy, application.events, mark, self._cluster.nodes())
+        ]
+        return sorted(found, key=lambda event: event.at_unix_s)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Of all drivers together."""
+        each = [application.used() for application in self.applications]
+        return {
+            "drivers": Usage(
+                cpu_s=sum(cpu_s for cpu_s, _ in each),
+                resident_bytes=sum(resident for _, resident in each),
+                received_bytes=None,
+                sent_bytes=None,
+                method="the kernel's accounting of the drivers' process trees",
+            )
+        }
+
+    def truth(self, work: Work) -> pd.DataFrame:
+        """The batch query's results, from the first application."""
+        path = work.directory / "truth.parquet"
+        self._ask("truth", "truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
+        return pd.read_parquet(path)
+
+    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
+        """Spark counts, in the first application (`accuracy.score_files`)."""
+        names = ("accurate", "delivered", "windows")
+        paths = {name: work.directory / f"{name}.parquet" for name in names}
+        schema = write_results(accurate, work.workload, paths["accurate"])
+        write_results(delivered, work.workload, paths["delivered"], schema=schema)
+        self._ask("score", "scored", "the accuracy", **{k: str(v) for k, v in paths.items()})
+        return read_scores(paths["windows"])
+
+    def _ask(self, order: str, answer: str, what: str, **parameters: Any) -> None:
+        application = self.applications[0]
+        mark = application.mark()
+        application.order(order, **parameters)
+        application.wait_for(what, _is(answer), within_s=180, since=mark)
+
+
+class StructuredKind(EngineKind):
+    """The stock engine as a choice."""
+
+    name = "structured"
+    summary = "the workload as a stock Spark Structured Streaming query, nothing patched"
+    schemes: ClassVar[Mapping[str, Needs]] = {
+        "checkpoint": Needs(summary="one application over all racks, a checkpoint a trigger"),
+        "active": Needs(
+            summary="an application per rack, the first copy of each result counts",
+            racks=2,
+            nodes=2,
+        ),
+    }
+
+    def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
+        self.needs(setup)
+        return running_applications(cluster, setup)
+
+
+@contextmanager
+def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredEngine]:
+    """The scheme's applications, ready; they end with the context, however it ends."""
+    directory = cluster.run_directory / f"applications-{secrets.token_hex(4)}"
+    directory.mkdir(mode=0o700)
+    applications: list[Application] = []
+    try:
+        specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief)
+        applications.extend(Application(spec) for spec in specs)
+        engine = StructuredEngine(applications, cluster)
+        engine.check(within_s=READY_S)
+        yield engine
+    finally:
+        for application in applications:
+            application.hang_up()
+        for application in applications:
+            application.stop(within_s=20)
+
+
+def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) -> Iterator[Event]:
+    """What one application said from a mark on, as events; where its executors became fewer, a
+    detection for every node that is gone from them."""
+    node_at = {node.host: node.name for node in nodes}
+    at_work: set[str] = set()
+    for number, event in enumerate(said):
+        if event["event"] not in _SAID:
+            continue
+        lost: set[str] = set()
+        if event["event"] == "executors":
+            before, at_work = at_work, {node_at[h] for h in event["hosts"] if h in node_at}
+            lost = before - at_work
+        if number < since:
+            continue
+        at_unix_s = event["at_unix_s"]
+        for node in sorted(lost):
+            yield Event(
+                kind=EventKind.DETECTED,
+                at_unix_s=at_unix_s,
+                copy=copy,
+                target=node,
+                cause=_LOST_EXECUTOR,
+            )
+        detail = {k: v for k, v in event.items() if k not in ("event", "at_unix_s", "hosts")}
+        yield Event(kind=_SAID[event["event"]], at_unix_s=at_unix_s, copy=copy, detail=detail)
+
+
+def _is(kind: str) -> Any:
+    return lambda event: event["event"] == kind
+
+
+def _watermark_s(event: Mapping[str, Any]) -> float:
+    text = event["watermark"]
+    return datetime.fromisoformat(text).timestamp() if text else float("-inf")

@@ -1,0 +1,162 @@
+"""One pass and one judge for whatever fulfils the contract: a toy goes the whole way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+from confluent_kafka import Producer
+
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.engines import catalogue, passes
+from harness.engines.base import EngineKind, Setup
+from harness.engines.catalogue import ENGINES, find_engine
+from harness.engines.run import LiveRun, measure
+from harness.errors import UsageError
+from harness.experiment import Context, Kept
+from harness.failures.generators import one_target
+from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.results.record import Outcome
+from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
+from tests.load.test_generator import Broker
+
+RATE_PER_S, LOAD_S = 200.0, 3.0
+KILL = one_target("r1n1", at_s=1.0, restart_after_s=0.7)
+
+
+class Keeping:
+    """What the runner gives to a run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.stack = directory, ExitStack()
+
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        *,
+        check: Callable[[Kept], None],
+    ) -> Kept:
+        return self.stack.enter_context(start())
+
+    def progress(self, stage: str, **_: object) -> None:
+        """Nobody watches."""
+
+
+@pytest.fixture
+def measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[[str, Schedule], Outcome]]:
+    """Measures the toy under a scheme and a schedule."""
+    broker = Broker()
+    monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
+    monkeypatch.setattr(passes, "topics", _made_when_named)
+
+    def run(scheme: str, schedule: Schedule) -> Outcome:
+        cluster = cast(Cluster, ToyCluster(broker, tmp_path))
+        return measure(
+            LiveRun(
+                engine="toy",
+                setup=Setup(scheme=scheme),
+                workload=WORKLOAD,
+                interval_s=0.1,
+                rate_per_s=RATE_PER_S,
+                load_s=LOAD_S,
+                warmup_s=0,
+                first_warmup_s=0,
+                settle_s=0.5,
+                schedule=schedule,
+            ),
+            cluster,
+            cast(Context, Keeping(tmp_path)),
+        )
+
+    yield run
+    broker.close()
+
+
+@contextmanager
+def _made_when_named(
+    kafka: Broker, wanted: Mapping[str, int], *, appended: Sequence[str] = ()
+) -> Iterator[None]:
+    """The imitation of a broker makes a topic when it is asked for."""
+    producer = Producer(kafka.confluent())
+    for topic in wanted:
+        producer.list_topics(topic, timeout=20)
+    yield
+
+
+@pytest.mark.slow
+def test_a_run_without_failures_equals_its_twin_and_the_truth(
+    measured: Callable[[str, Schedule], Outcome],
+) -> None:
+    values = measured("wait", NO_FAILURES).values
+    assert values["results"] == values["records"] == RATE_PER_S * LOAD_S
+    assert values["output_equals_truth"], values["difference_from_truth"]
+    assert values["output_equals_twin"], values["difference_from_twin"]
+    assert values["accuracy_first"] == 1.0
+    assert values["contradictions"] == values["duplicates"] == 0
+    assert values["kills_done"] == 0
+
+
+@pytest.mark.slow
+def test_a_failure_that_is_waited_out_is_noticed_and_loses_nothing(
+    measured: Callable[[str, Schedule], Outcome],
+) -> None:
+    outcome = measured("wait", KILL)
+    assert outcome.values["kills_done"] == 1
+    assert outcome.values["output_equals_truth"], outcome.values["difference_from_truth"]
+    incidents = outcome.series["incidents"]
+    assert incidents["event"].tolist() == ["detected", "recovered"]
+    assert set(incidents["target"]) == {"r1n1"}
+    assert incidents["at_s"].is_monotonic_increasing
+    assert {"r1n1", "toy"} == set(outcome.series["usage"]["who"])
+
+
+@pytest.mark.slow
+def test_an_engine_that_forgets_is_found_out(
+    measured: Callable[[str, Schedule], Outcome],
+) -> None:
+    values = measured("forget", KILL).values
+    assert not values["output_equals_truth"]
+    assert not values["output_equals_twin"]
+    assert values["twin_equals_truth"]
+    assert 0 < values["accuracy_first"] < 1
+
+
+@pytest.mark.parametrize("kind", [*ENGINES, ToyKind()], ids=lambda kind: kind.name)
+def test_an_engine_says_what_it_cannot_do(kind: EngineKind) -> None:
+    large = ClusterSpec(racks=3, workers_per_rack=4, nodes_per_worker=2)
+    for scheme, needs in kind.schemes.items():
+        if needs.racks > 1:
+            reason = kind.lacks(Setup(scheme=scheme), WORKLOAD, ClusterSpec(racks=1))
+            assert reason is not None
+            assert scheme in reason
+        assert needs.racks <= large.racks
+        assert needs.nodes <= len(large.node_names)
+    with pytest.raises(UsageError, match="no scheme 'nonsense'"):
+        kind.lacks(Setup(scheme="nonsense"), WORKLOAD, large)
+    known = next(iter(kind.schemes))
+    with pytest.raises(UsageError, match="no parameter 'nonsense'"):
+        kind.lacks(Setup(scheme=known, parameters={"nonsense": 1}), WORKLOAD, large)
+
+
+def test_engines_are_found_by_name() -> None:
+    assert [find_engine(kind.name) for kind in ENGINES] == list(ENGINES)
+    with pytest.raises(UsageError, match="did you mean 'structured'"):
+        find_engine("structred")
+
+
+def test_setups_that_differ_do_not_share_an_engine() -> None:
+    kind = ToyKind()
+    keys = [
+        kind.key(Setup(scheme="wait")),
+        kind.key(Setup(scheme="forget")),
+        kind.key(Setup(scheme="wait", parameters={"speed": 2})),
+        kind.key(Setup(scheme="wait", parameters={"speed": 3})),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert kind.key(Setup(scheme="wait")) == keys[0]

@@ -1,0 +1,244 @@
+"""The smallest engine: Python that copies what it reads, held until its window has closed.
+
+It shows what the contract asks for, and lets the pass and the judge be tested without Spark: the
+broker is librdkafka's imitation, a node is a name, and a node that is dead copies nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import pandas as pd
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from harness.cluster.base import Action, Cluster, Node, Usage, Victim
+from harness.engines.base import (
+    NOT_SCORED,
+    Engine,
+    EngineKind,
+    Event,
+    EventKind,
+    Needs,
+    Scored,
+    Setup,
+    Work,
+)
+from harness.engines.deliveries import deliveries
+from harness.measure.collector import Message
+from workloads.base import Reference, Source, Workload
+
+WINDOW_MS, DELAY_MS = 100, 100
+NODE = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.1.1")
+
+
+class Numbers:
+    """Records that say who they are."""
+
+    def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
+        return [b"%d:%d" % (partition, n) for n in range(start_index, start_index + count)]
+
+
+def _no_query(*_: Any) -> Any:
+    raise AssertionError("the toy runs no query")
+
+
+WORKLOAD = Workload(
+    name="copy",
+    sources=[Source(name="numbers", records=Reference(target=f"{__file__}:Numbers"))],
+    query=_no_query,
+    identity=["window_start", "number"],
+    values=["length"],
+    window_start="window_start",
+    window_s=WINDOW_MS / 1000,
+    slide_s=WINDOW_MS / 1000,
+    watermark_delay_s=DELAY_MS / 1000,
+)
+
+
+def answer(value: bytes, at_ms: int) -> dict[str, Any]:
+    """The result of one record: what the toy computes, and its ground truth."""
+    start = at_ms - at_ms % WINDOW_MS
+    return {"window_start": start, "number": value.decode(), "length": len(value)}
+
+
+class Toy:
+    """Copies on a thread of its own, as long as its node lives."""
+
+    def __init__(self, cluster: ToyCluster, setup: Setup) -> None:
+        self.used = False
+        self._cluster, self._forgetful = cluster, setup.scheme == "forget"
+        self._events: list[Event] = []
+        self._closed_ms = 0
+        self._stopping = threading.Event()
+
+    def check(self) -> None:
+        """It is always ready."""
+
+    def targets(self) -> Sequence[Node]:
+        return [NODE]
+
+    def begin(self, work: Work) -> None:
+        self.used, self._work, self._events = True, work, []
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._copy, daemon=True)
+        self._thread.start()
+
+    def begins_at(self, unix_s: float) -> None:
+        """It needs no clock."""
+
+    def drain(self, until_unix_s: float, *, within_s: float) -> bool:
+        deadline = time.monotonic() + within_s
+        while self._closed_ms < until_unix_s * 1000 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self._closed_ms >= until_unix_s * 1000
+
+    def end(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
+        return deliveries(messages, work.workload, start_unix_s)
+
+    def events(self) -> Sequence[Event]:
+        return self._events
+
+    def usage(self) -> Mapping[str, Usage]:
+        return {"toy": _usage(time.process_time())}
+
+    def truth(self, work: Work) -> pd.DataFrame:
+        found, _ = _read(self._cluster.kafka.confluent(), work)
+        return pd.DataFrame(
+            [answer(value, at) for _, value, at in found], columns=work.workload.columns
+        )
+
+    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
+        return NOT_SCORED
+
+    def _copy(self) -> None:
+        client = self._cluster.kafka.confluent()
+        consumer, producer = _consumer(client, self._work), Producer({**client, "linger.ms": 0})
+        newest = dict.fromkeys(range(self._work.load.streams[0].partitions), 0)
+        waiting: list[dict[str, Any]] = []
+        alive = True
+        while not self._stopping.is_set():
+            alive = self._notice(alive)
+            if not alive and not self._forgetful:
+                time.sleep(0.01)
+                continue
+            for message in consumer.consume(500, 0.02):
+                at = message.timestamp()[1]
+                newest[message.partition()] = at
+                if message.value() and alive:
+                    waiting.append(answer(message.value(), at))
+            self._closed_ms = min(newest.values()) - DELAY_MS
+            for result in waiting:
+                if result["window_start"] + WINDOW_MS <= self._closed_ms:
+                    producer.produce(self._work.out_topic, json.dumps(result), partition=0)
+            waiting = [r for r in waiting if r["window_start"] + WINDOW_MS > self._closed_ms]
+            producer.flush(10)
+        consumer.close()
+
+    def _notice(self, alive: bool) -> bool:
+        now = NODE.name not in self._cluster.dead
+        if now != alive:
+            self._events.append(
+                Event(
+                    kind=EventKind.RECOVERED if now else EventKind.DETECTED,
+                    at_unix_s=time.time(),
+                    target=NODE.name,
+                    cause="it is on again" if now else "it asked",
+                )
+            )
+        return now
+
+
+class ToyKind(EngineKind):
+    """Two schemes: one that waits out a failure, and one that forgets what came meanwhile."""
+
+    name = "toy"
+    summary = "copies its input"
+    schemes: ClassVar[Mapping[str, Needs]] = {
+        "wait": Needs(summary="catches up"),
+        "forget": Needs(summary="loses", racks=2),
+    }
+
+    def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
+        return _opened(Toy(cast(ToyCluster, cluster), setup))
+
+
+@contextmanager
+def _opened(toy: Toy) -> Iterator[Engine]:
+    yield toy
+
+
+class ToyCluster:
+    """One node, and a broker in this process."""
+
+    backend = "toy"
+
+    def __init__(self, broker: Any, run_directory: Path) -> None:
+        self.kafka, self.run_directory = broker, run_directory
+        self.dead: set[str] = set()
+
+    def nodes(self) -> Sequence[Node]:
+        return [NODE]
+
+    def usage(self) -> Mapping[str, Usage]:
+        return {NODE.name: _usage(0.0)}
+
+    def capabilities(self) -> frozenset[Action]:
+        return frozenset({Action.KILL, Action.RESTART})
+
+    def driver_environment(self) -> dict[str, str]:
+        return {}
+
+    def health(self) -> None:
+        """It cannot be ill."""
+
+    def restore(self, report: Any) -> None:
+        self.dead.clear()
+
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        if action is Action.KILL:
+            self.dead.add(target)
+        else:
+            self.dead.discard(target)
+        return [Victim(node=target, processes=(4711,), at_unix_s=time.time())]
+
+
+def _usage(cpu_s: float) -> Usage:
+    return Usage(
+        cpu_s=cpu_s, resident_bytes=1, received_bytes=None, sent_bytes=None, method="the toy's"
+    )
+
+
+def _consumer(client: Mapping[str, Any], work: Work) -> Consumer:
+    (stream,) = work.load.streams
+    consumer = Consumer({**client, "group.id": work.name, "fetch.wait.max.ms": 10})
+    consumer.assign([TopicPartition(stream.topic, p, 0) for p in range(stream.partitions)])
+    return consumer
+
+
+def _read(client: Mapping[str, Any], work: Work) -> tuple[list[tuple[int, bytes, int]], int]:
+    """(partition, value, timestamp in ms) of every record with content; how many markers."""
+    consumer = _consumer(client, work)
+    (stream,) = work.load.streams
+    left = dict.fromkeys(range(stream.partitions), 0)
+    for partition in left:
+        place = TopicPartition(stream.topic, partition)
+        left[partition] = consumer.get_watermark_offsets(place, timeout=10)[1]
+    found, markers = [], 0
+    while sum(left.values()):
+        for message in consumer.consume(500, 0.1):
+            left[message.partition()] -= 1
+            markers += not message.value()
+            if message.value():
+                found.append((message.partition(), message.value(), message.timestamp()[1]))
+    consumer.close()
+    return found, markers
