@@ -88,6 +88,10 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_shared.STAMP}; one run per point")
 
 
+TOLERANCE = 0.1
+"""How far the delay of a chain may be from as many times a single node's. Fixed on 2026-11-22."""
+
+
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Delay per policy, and who yields what."""
     delay = table.pivot_table(index="chain", columns="combination", values="delay_new_s")
@@ -99,14 +103,18 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         name: bool((delay[name] <= X_S * delay.index).all())
         for name in ("process & process", "delay & delay")
     }
-    suspended = np.diff(after["process & suspend"])
+    suspended = after["process & suspend"]
+    nodes = suspended.index.to_numpy(dtype=float)
+    sums_off = (suspended / (nodes * suspended.loc[1]) - 1.0).abs()
     grows = np.diff(count["process & process"])
     no_better = count["delay & delay"] >= count["process & process"]
     return [
         Claim(
             text="With Process & Process the delay is αX and the normal delay at any length",
             kind=ClaimKind.PAPER,
-            held=bool((process <= BOUND_S + SLACK_S * delay.index).all()),
+            held=bool(
+                (process >= BOUND_S).all() and (process <= BOUND_S + SLACK_S * delay.index).all()
+            ),
             measured={f"{k} nodes": v for k, v in process.items()},
         ),
         Claim(
@@ -124,8 +132,9 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             text="With Process & Suspend the stabilization delays of the nodes add up",
             kind=ClaimKind.PAPER,
-            held=bool((suspended > 0).all()),
-            measured={f"{k} nodes": v for k, v in after["process & suspend"].items()},
+            held=bool(sums_off.max() <= TOLERANCE),
+            measured={f"{k} nodes": v for k, v in suspended.items()}
+            | {"largest_deviation_from_the_sum": float(sums_off.max()), "tolerance": TOLERANCE},
         ),
         Claim(
             text="Tentative tuples of Process & Process grow with the chain",
@@ -134,7 +143,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             measured={f"{k} nodes": v for k, v in count["process & process"].items()},
         ),
         Claim(
-            text="Delay & Delay yields no fewer tentative tuples than Process & Process",
+            text="On chains of two or more Delay & Delay yields no fewer tentative tuples than "
+            "Process & Process",
             kind=ClaimKind.PAPER,
             held=bool(no_better[no_better.index > 1].all()) if len(no_better) > 1 else None,
             measured={f"{k} nodes": v for k, v in count["delay & delay"].items()},

@@ -89,7 +89,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     best = pivot_delay["process & process"]
     delaying = ["delay & delay", "delay & process", "process & delay"]
     long = pivot_count[pivot_count.index > X_S]
-    fewer = {name: bool((long[name] <= long["process & process"]).all()) for name in delaying}
+    fewer = {name: bool((long[name] < long["process & process"]).all()) for name in delaying}
     worst = {name: float(pivot_delay[name].max()) for name in delaying}
     most = bool((long.max(axis=1) == long["process & process"]).all())
     return [
@@ -112,13 +112,17 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             measured={f"{k:g} s": v for k, v in unviable.items()},
         ),
         Claim(
-            text="Process & Process keeps Delay_new at αX whatever the duration",
+            text="Process & Process keeps Delay_new at αX whatever the duration of a failure that "
+            "is longer than that",
             kind=ClaimKind.PAPER,
-            held=bool((best <= BOUND_S + SLACK_S).all()),
+            held=bool(
+                (best <= BOUND_S + SLACK_S).all()
+                and (best[best.index > BOUND_S] >= BOUND_S - SLACK_S).all()
+            ),
             measured={"longest_s": float(best.max()), "bound_s": BOUND_S, "slack_s": SLACK_S},
         ),
         Claim(
-            text="Process & Process yields the most tentative tuples",
+            text="Process & Process yields the most tentative tuples in failures longer than 3 s",
             kind=ClaimKind.PAPER,
             held=most,
             measured={f"{k:g} s": v for k, v in long.max(axis=1).items()},
@@ -127,7 +131,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             text="Delaying in either state cuts tentative tuples without breaking X",
             kind=ClaimKind.PAPER,
             held=all(fewer.values()) and max(worst.values()) <= X_S,
-            measured={"no_more_than_process": fewer, "longest_delay_s": worst, "X_s": X_S},
+            measured={"fewer_than_process": fewer, "longest_delay_s": worst, "X_s": X_S},
         ),
     ]
 

@@ -56,13 +56,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             text="T* is independent of δ",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.INVARIANT,
             held=bool((peaks["interval_min"] == peaks["optimal_interval_min"].iloc[0]).all()),
             measured=dict(zip(named, peaks["interval_min"], strict=True)),
         ),
         Claim(
             text="Utilization falls as the message delay grows",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.INVARIANT,
             held=bool((heights[1:] < heights[:-1]).all()),
             measured=dict(zip(named, heights.tolist(), strict=True)),
         ),

@@ -151,7 +151,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             text="With clustered failures (shape below 1) the closed form says too little "
             "utilization at every interval, most at long ones",
-            kind=ClaimKind.INVARIANT,
+            kind=ClaimKind.HYPOTHESIS,
             held=bool((clustered < 0).all()),
             measured={
                 "closed form minus exact at 30 min": at_30.round(4).to_dict(),
@@ -163,7 +163,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             text=f"T* stays nearly best: it loses at most {TOLERATED_LOSS_PERCENT:g} % of "
             "utilization for any shape from 0.5 to 2",
-            kind=ClaimKind.INVARIANT,
+            kind=ClaimKind.HYPOTHESIS,
             held=bool(rows["lost_percent"].max() <= TOLERATED_LOSS_PERCENT),
             measured={
                 "lost_percent": rows["lost_percent"].round(5).to_dict(),

@@ -72,7 +72,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             text="Utilization at our T* is at least that at any other model's interval",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.INVARIANT,
             held=bool((lead >= -1e-12).all(axis=None)),
             measured={f"least_lead_{name}": float(lead[name].min()) for name in lead}
             | {f"largest_lead_{name}": float(lead[name].max()) for name in lead},

@@ -57,13 +57,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             text="Utilization is greatest at T* = (1 + λc + W0(-e^(-1-λc)))/λ and nowhere else",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.INVARIANT,
             held=bool(gap == 0.0 and single),
             measured={"peaks_min": peaks["interval_min"].tolist(), "t_star_min": optima.iloc[0]},
         ),
         Claim(
             text="T* is not a function of R",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.INVARIANT,
             held=bool(peaks["interval_min"].nunique() == 1),
             measured=dict(
                 zip(peaks["restart_s"].map("R={:g}s".format), peaks["interval_min"], strict=True)

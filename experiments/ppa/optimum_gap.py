@@ -118,7 +118,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         ),
         Claim(
             text="SA is close to the optimum (the papers show it on Q1 and Q2 only)",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.HYPOTHESIS,
             held=bool(proven["gap"].median() <= CLOSE) if len(proven) else None,
             measured={
                 "median_gap": proven["gap"].median(),
@@ -133,7 +133,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         ),
         Claim(
             text="SA is nearer to the optimum than greedy",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.HYPOTHESIS,
             held=bool(sa["gap"].median() < greedy["gap"].median()),
             measured={"median_sa": sa["gap"].median(), "median_greedy": greedy["gap"].median()},
         ),

@@ -108,6 +108,10 @@ def _draw_part(axes: Axes, part: pd.DataFrame, label: str) -> None:
     axes.legend(loc="best")
 
 
+ORDERS = 100
+"""Two orders of magnitude, which the greatest factor must reach. It was 30 until 2026-11-22."""
+
+
 def claims(table: pd.DataFrame) -> list[Claim]:
     """DP against SA and greedy on Q1; half a second; greedy faster; no growth beyond the bound."""
     small = table[table["part"] == "a"].pivot_table(index="x", columns="planner", values="median")
@@ -117,10 +121,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             text="DP takes up to two orders of magnitude longer than SA and greedy on Q1",
             kind=ClaimKind.PAPER,
-            held=bool(slower >= 30),
+            held=bool(slower >= ORDERS),
             measured={
                 "largest_factor": slower,
-                "needed": 30,
+                "needed": ORDERS,
                 "dp_ms": small["dp"].to_dict(),
                 "sa_ms": small["sa"].to_dict(),
                 "greedy_ms": small["greedy"].to_dict(),

@@ -115,7 +115,7 @@ def _last(values: pd.DataFrame, text: str) -> Claim:
     return Claim(
         text=text,
         kind=ClaimKind.PAPER,
-        held=bool(last.all() and behind.any()),
+        held=bool(last.all() and behind.groupby("query").any().all()),
         measured={
             "mean_sa": values["sa"].groupby("query").mean().to_dict(),
             "mean_greedy": values["greedy"].groupby("query").mean().to_dict(),

@@ -173,7 +173,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
         ),
         Claim(
             text="Every workload was driven to saturation",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.HYPOTHESIS,
             held=bool(saturated.all()),
             measured={
                 "sustained_per_s": _by_workload(_highest(table)),
@@ -183,7 +183,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
         Claim(
             text="Where a workload is saturated its 99th percentile of latency is above that at "
             "the lowest rate",
-            kind=ClaimKind.PAPER,
+            kind=ClaimKind.HYPOTHESIS,
             held=bool((judged > 1).all()) if len(judged) else None,
             measured=_by_workload(judged),
         ),
