@@ -1,20 +1,19 @@
 """Real operators under the simulator: a topology, the code of its tasks, and what they read.
 
-The caller hands a program in; nothing here knows a workload. Each task of a source operator gets a
-reader before it, a task without a state that reads one log partition: for the protocol a source
-can always begin anywhere, and a workload's source operators may remember what they have read.
+The caller hands a program in; nothing here knows a workload. Tasks keep the numbers of the
+topology: those of source operators read their log partitions themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.engines.simulated.checkers import Reference
-from harness.protocol.operators import Payload, State, TaskOperator
+from harness.protocol.operators import Payload, TaskOperator
 from harness.protocol.planned import wiring_of
-from harness.protocol.wiring import Wiring, wire
+from harness.protocol.wiring import Wiring
 from harness.topology.model import Topology
 
 
@@ -23,38 +22,13 @@ class Program:
     """What a run computes, and on what."""
 
     wiring: Wiring
-    """The topology's tasks under their own numbers, then the readers."""
     operators: tuple[TaskOperator, ...]
     read: Callable[[int, int], Payload]
-    """What a reader finds in its partition: (task, batch) to payload."""
+    """What a source task finds in its partition: (task, batch) to payload."""
 
     def reference(self, batches: int) -> Reference:
         """The no-failure twin: every batch computed once, in order."""
         return Reference(self.wiring, self.operators, self.read, batches)
-
-
-class Reader:
-    """Passes on what the log holds."""
-
-    memory = 1
-
-    def __init__(self, size: Callable[[Payload], int]) -> None:
-        self._size = size
-
-    def initial(self) -> State:
-        return None
-
-    def process(
-        self, state: State, batch: int, inputs: Sequence[Payload | None]
-    ) -> tuple[State, tuple[Payload, ...]]:
-        (part,) = inputs
-        return state, (part,)
-
-    def tuples(self, inputs: Sequence[Payload | None]) -> int:
-        return sum(self._size(part) for part in inputs if part is not None)
-
-    def state_tuples(self, state: State) -> int:
-        return 0
 
 
 def host(
@@ -62,39 +36,36 @@ def host(
     *,
     task: Callable[[str, int], TaskOperator],
     read: Callable[[str, int, int], Payload],
-    size: Callable[[Payload], int],
 ) -> Program:
     """A program from a planner's topology.
 
     ``task`` gives the code of an operator's task by its index, ``read`` what the partition of a
-    source operator's task holds in a batch, ``size`` how many tuples such a payload is.
+    source operator's task holds in a batch.
     """
     places = [topology.place(number) for number in range(topology.task_count)]
-    operators: list[TaskOperator] = [task(*place) for place in places]
-    inner = wiring_of(topology, {})
-    readers: dict[int, tuple[str, int]] = {}
-    edges = [(up, down) for down, above in enumerate(inner.upstream) for up in above]
-    for source in inner.sources:
-        readers[len(places) + len(readers)] = places[source]
-        edges.append((len(places) + len(readers) - 1, source))
-    operators += [Reader(size) for _ in readers]
-    names = [*inner.names, *(f"log {name}.{index}" for name, index in readers.values())]
+    operators = tuple(task(*place) for place in places)
+    memory = {
+        operator: max(
+            code.memory
+            for (name, _), code in zip(places, operators, strict=True)
+            if name == operator
+        )
+        for operator, _ in places
+    }
     return Program(
-        wiring=wire(edges, names=names, memory=[operator.memory for operator in operators]),
-        operators=tuple(operators),
-        read=_reading(readers, read),
+        wiring=wiring_of(topology, memory), operators=operators, read=_reading(places, read)
     )
 
 
 def _reading(
-    readers: Mapping[int, tuple[str, int]], read: Callable[[str, int, int], Any]
+    places: Sequence[tuple[str, int]], read: Callable[[str, int, int], Any]
 ) -> Callable[[int, int], Any]:
     """Each batch is read once and kept: copies that read it again get the same object."""
     kept: dict[tuple[int, int], Any] = {}
 
-    def at(reader: int, batch: int) -> Any:
-        if (reader, batch) not in kept:
-            kept[reader, batch] = read(*readers[reader], batch)
-        return kept[reader, batch]
+    def at(task: int, batch: int) -> Any:
+        if (task, batch) not in kept:
+            kept[task, batch] = read(*places[task], batch)
+        return kept[task, batch]
 
     return at

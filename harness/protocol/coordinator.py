@@ -333,7 +333,7 @@ class CoordinatorMachine:
 
     def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
         """A copy that starts without regard to others."""
-        if self.wiring.upstream[task]:
+        if not self.wiring.begins_anywhere(task):
             self._place(task, node, start=Start.CHECKPOINT, replica=replica)
         else:
             at = source_start(self.wiring, task, self._positions())
@@ -347,7 +347,7 @@ class CoordinatorMachine:
         for task in self.wiring.tasks:
             primary = self.tasks[task].primary
             node = nodes[task] if primary is None else primary.node
-            start = Start.EPOCH if self.wiring.upstream[task] else Start.EMPTY
+            start = Start.EMPTY if self.wiring.begins_anywhere(task) else Start.EPOCH
             self._place(
                 task,
                 node,
@@ -485,10 +485,10 @@ class CoordinatorMachine:
         reports = [report_of(a.primary) if a.primary is not None else None for a in self.tasks]
         if any(report is None or not report.ready for report in reports):
             return
-        inner = [t for t in self.wiring.tasks if self.wiring.upstream[t]]
+        storing = [t for t in self.wiring.tasks if not self.wiring.begins_anywhere(t)]
         done = [report for report in reports if report is not None]
         if recovery is Recovery.GLOBAL:
-            complete = min(done[task].stored for task in inner)
+            complete = min(done[task].stored for task in storing)
             if complete > self.epoch:
                 self.epoch = complete
                 self._commit()

@@ -126,7 +126,7 @@ class Durable(Supplying):
 
     def _maybe_checkpoint(self) -> None:
         every = self.scheme.checkpoint_every
-        if not every or self.position % every or self.term is None or self.source:
+        if not every or self.position % every or self.term is None or self.anywhere:
             return
         assert self.state is not NoState.GONE, "only a whole state is stored"
         checkpoint = Checkpoint(

@@ -47,7 +47,7 @@ class CopyState:
 
     __slots__ = (
         "_cause", "_effects", "_index", "_now", "_order", "_reported", "_reported_at",
-        "_ticked_position", "basis", "busy", "downstream", "held_from", "inbox",
+        "_ticked_position", "anywhere", "basis", "busy", "downstream", "held_from", "inbox",
         "incarnation", "initial", "memory", "notes_progress", "outbox", "pending_requests", "phase",
         "position", "publisher", "scheme", "seen_terms", "send_from", "sent_below",
         "sink", "source", "state", "stored", "story", "task", "tentative", "term",
@@ -72,6 +72,8 @@ class CopyState:
         self.scheme = scheme
         self.initial = initial
         self.source = not wiring.upstream[self.task]
+        self.anywhere = wiring.begins_anywhere(self.task)
+        """A source without a state to speak of: never stored, never loaded."""
         self.sink = not wiring.downstream[self.task]
         self.upstream = wiring.upstream[self.task] or (LOG,)
         self.downstream = wiring.downstream[self.task]
@@ -183,7 +185,7 @@ class CopyState:
                 raise self.violation(error) from error
 
     def _validate(self) -> None:
-        assert self.stored <= self.position or self.source, "the checkpoint is ahead of the state"
+        assert self.stored <= self.position or self.anywhere, "the checkpoint is ahead of the state"
         if self.inbox.slots:
             self.inbox.validate(self.position)
         if self.outbox.outputs:

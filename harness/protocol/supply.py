@@ -122,8 +122,8 @@ class Supplying(CopyState):
                     self._send_batch(item.downstream, item.asking, batch, payload, stable=False)
 
     def _cannot_replay(self, item: ReplayRequested) -> None:
-        """Asked for what is trimmed: a source reads it again, others say so."""
-        if self.source:
+        """Asked for what is trimmed: a source without a state reads it again, others say so."""
+        if self.anywhere:
             if item.from_batch < self.position:
                 self._rewind(item.from_batch)
             return
@@ -139,7 +139,7 @@ class Supplying(CopyState):
         )
 
     def _rewind(self, batch: int) -> None:
-        """A source has no state: it goes back to where it is asked to."""
+        """Nothing is remembered, so it goes back to where it is asked to."""
         self.position = self.send_from = batch
         self.state, self.busy = self.initial, False
         self.ticket += 1

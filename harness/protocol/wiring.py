@@ -15,7 +15,8 @@ class Wiring:
 
     A task without upstream tasks is a source: it reads the log partition of its own number. A
     task without downstream tasks is a sink: it publishes to the output partition of its own
-    number. The order of upstream tasks is the order in which a batch's parts are processed.
+    number. The order of upstream tasks is the order in which a batch's parts are processed, that
+    of downstream tasks the order of an operator's outputs; whoever routes takes it from here.
     """
 
     names: tuple[str, ...]
@@ -72,6 +73,11 @@ class Wiring:
                     ready.append(below)
         return tuple(order)
 
+    def begins_anywhere(self, task: int) -> bool:
+        """A source that remembers no earlier batch needs no checkpoint: the log has it all. One
+        that does reads the log itself, too, but is restored like any other task."""
+        return not self.upstream[task] and self.memory[task] == 1
+
     def ancestors(self, tasks: Iterable[int]) -> frozenset[int]:
         """``tasks`` and everything upstream of them."""
         found: set[int] = set()
@@ -95,11 +101,12 @@ class Wiring:
 def wire(
     edges: Sequence[tuple[int, int]], *, names: Sequence[str], memory: Sequence[int]
 ) -> Wiring:
-    """A wiring from (upstream task, downstream task) pairs; neighbours in ascending order."""
+    """A wiring from (upstream task, downstream task) pairs; a task's neighbours stand in the
+    order in which the pairs are listed."""
     count = len(names)
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
-    for up, down in sorted(set(edges)):
+    for up, down in dict.fromkeys(edges):
         above[down].append(up)
         below[up].append(down)
     return Wiring(

@@ -38,6 +38,7 @@ from harness.protocol.slots import FreeSlots
 from harness.protocol.state import Phase
 from harness.protocol.supply import Supplying
 from harness.protocol.task import TaskMachine
+from harness.protocol.wiring import Wiring
 
 TABLES: tuple[dict[Any, Any], ...] = (
     task_module._HANDLERS,
@@ -100,6 +101,10 @@ def source_ignores_requests(self: Any, item: Any) -> None:
 
 
 _cannot_replay = Supplying._cannot_replay
+
+
+def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
+    return not self.upstream[task]
 
 
 # -- checkpoints and trimming --------------------------------------------------------------
@@ -429,6 +434,7 @@ MUTATIONS = (
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
     Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
     Mutation("a source ignores old requests", Supplying, "_cannot_replay", source_ignores_requests, LOCAL, 10),
+    Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 0),
     Mutation("trim before the checkpoint is durable", Durable, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
     Mutation("store no output buffer", Durable, "_store", forgets_output_buffer, LOCAL, 0),
     Mutation("skip a batch on restore", Durable, "_loaded", skips_a_batch, LOCAL, 0),
@@ -462,7 +468,7 @@ MUTATIONS = (
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 3),
-    Mutation("take over without sending what was held back", Durable, "_promoted", takes_over_silently, REPLICAS, 747),
+    Mutation("take over without sending what was held back", Durable, "_promoted", takes_over_silently, REPLICAS, 0),
     Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
     Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),

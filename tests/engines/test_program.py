@@ -49,7 +49,6 @@ def hosted(code: tables.Program, sources: dict[str, pa.Table]) -> Program:
         code.topology,
         task=code.task,
         read=lambda operator, index, batch: batches[operator, index].get(batch, nothing),
-        size=lambda table: table.num_rows,
     )
 
 
@@ -81,14 +80,18 @@ def test_stable_output_is_what_the_operators_give_without_failures(
         require_equal(found, expected)
 
 
-def test_tasks_keep_their_numbers_and_readers_follow() -> None:
+def test_a_topology_is_hosted_without_further_tasks() -> None:
     timeline = tables.timeline_of(CUP, start_us=START_US, batch_s=1)
-    code = program_of(CUP.name, timeline)
-    program = hosted(code, records(CUP))
-    count = code.topology.task_count
-    assert program.wiring.names[:count] == ("slice.0", "slice.1", "merge.0", "merge.1", "top.0")
-    assert program.wiring.sources == (count, count + 1)
-    assert program.wiring.memory[count:] == (1, 1)
+    wiring = hosted(program_of(CUP.name, timeline), records(CUP)).wiring
+    assert wiring.names == ("slice.0", "slice.1", "merge.0", "merge.1", "top.0")
+    assert wiring.sources == (0, 1)
+    assert wiring.memory == (2, 2, 2, 2, 4)
+    assert not any(wiring.begins_anywhere(task) for task in wiring.tasks)
+    words = hosted(
+        program_of(WORDS.name, tables.timeline_of(WORDS, start_us=START_US, batch_s=1)),
+        records(WORDS),
+    ).wiring
+    assert [words.begins_anywhere(task) for task in words.sources] == [True, True]
 
 
 @pytest.mark.slow

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.engines.simulated import topologies
 from harness.protocol.planned import wiring_of
 from harness.topology import named
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
+from workloads.toolkit.local import downstream, upstream
 
 
 def test_the_papers_recovery_topology_is_the_simulators() -> None:
@@ -27,3 +32,35 @@ def test_a_join_of_two_streams_has_both_above_it() -> None:
         for task in range(*topology.tasks(edge.downstream).indices(topology.task_count)):
             above = {wiring.names[up].split(".")[0] for up in wiring.upstream[task]}
             assert edge.upstream in above
+
+
+def split_in_two(*order: str) -> Topology:
+    """A source that sends to B and A, tasks of which are numbered in the other order."""
+    return Topology(
+        operators=(
+            Operator(name="source", parallelism=1, rate=(1.0,)),
+            Operator(name="A", parallelism=2),
+            Operator(name="B", parallelism=1),
+            Operator(name="sink", parallelism=1),
+        ),
+        edges=(
+            *(Edge(upstream="source", downstream=name, partitioning=KIND[name]) for name in order),
+            Edge(upstream="A", downstream="sink", partitioning=Partitioning.MERGE),
+            Edge(upstream="B", downstream="sink", partitioning=Partitioning.ONE_TO_ONE),
+        ),
+    )
+
+
+KIND = {"A": Partitioning.SPLIT, "B": Partitioning.ONE_TO_ONE}
+
+
+@pytest.mark.parametrize("order", [("A", "B"), ("B", "A")])
+def test_outputs_go_where_the_edges_are_listed_in_every_engine(order: tuple[str, str]) -> None:
+    topology = split_in_two(*order)
+    wiring = wiring_of(topology, {})
+    expected = [n for name in order for n in {"A": ["A.0", "A.1"], "B": ["B.0"]}[name]]
+    assert [wiring.names[task] for task in wiring.downstream[0]] == expected
+    places = downstream(topology, ("source", 0))
+    assert [f"{name}.{index}" for name, index in places] == expected
+    above = [f"{name}.{index}" for name, index in upstream(topology, ("sink", 0))]
+    assert above == [wiring.names[task] for task in wiring.upstream[wiring.sinks[0]]]

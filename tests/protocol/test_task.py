@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,6 +140,33 @@ def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> No
         )
     )
     assert [m.batch for m in messages(replayed, told.BatchArrived)] == [0, 1, 2]
+
+
+def source(memory: int, **options: Any) -> TaskUnderTest:
+    wiring = replace(chain(2), memory=(memory, 1, 1))
+    return TaskUnderTest(0, wiring=wiring, **options)
+
+
+def read(t: TaskUnderTest, batch: int) -> list[do.TaskEffect]:
+    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=batch, payload="in")
+    return t.done(only(t.tell(item), do.ProcessBatch))
+
+
+def test_a_source_that_remembers_stores_checkpoints_and_one_that_does_not_goes_back() -> None:
+    for memory in (1, 2):
+        t = source(memory)
+        effects = [effect for batch in range(3) for effect in read(t, batch)]
+        stored = [e for e in effects if isinstance(e, do.StoreCheckpoint)]
+        assert len(stored) == (memory > 1)
+        t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=2))
+        asked = t.tell(
+            told.ReplayRequested(
+                cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1
+            )
+        )
+        refused = messages(asked, told.ReplayRefused)
+        assert [m.oldest for m in refused] == ([2] if memory > 1 else [])
+        assert t.machine.position == (3 if memory > 1 else 1)
 
 
 # -- tentative -----------------------------------------------------------------------------

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
+from harness.protocol.planned import wiring_of
+from harness.protocol.wiring import Wiring
 from harness.topology.model import Topology
-from harness.topology.partitioning import Partitioning, routes
-from workloads.toolkit.operators import SOURCE_SCHEMA, Ints, Program, Timeline, numbers
+from workloads.toolkit.operators import SOURCE_SCHEMA, Program, Timeline, numbers
 
 Task = tuple[str, int]
 
@@ -89,27 +91,23 @@ def _range(topology: Topology, operator: str) -> range:
 
 
 def downstream(topology: Topology, place: Task) -> list[Task]:
-    """The tasks that ``place`` sends to, edge by edge in the topology's order."""
-    name, index = place
-    found = []
-    for edge in topology.outputs(name):
-        ups, downs = _routes(topology, edge.upstream, edge.downstream, edge.partitioning)
-        found += [(edge.downstream, int(task)) for task in downs[ups == index]]
-    return found
+    """The tasks that ``place`` sends to, in the order of its outputs."""
+    below = _wiring(topology).downstream[_number(topology, place)]
+    return [topology.place(task) for task in below]
 
 
 def upstream(topology: Topology, place: Task) -> list[Task]:
-    """The tasks that ``place`` receives from, edge by edge in the topology's order."""
+    """The tasks that ``place`` receives from, in the order of its inputs."""
+    above = _wiring(topology).upstream[_number(topology, place)]
+    return [topology.place(task) for task in above]
+
+
+def _number(topology: Topology, place: Task) -> int:
     name, index = place
-    found = []
-    for edge in topology.inputs(name):
-        ups, downs = _routes(topology, edge.upstream, edge.downstream, edge.partitioning)
-        found += [(edge.upstream, int(task)) for task in ups[downs == index]]
-    return found
+    return int(topology.tasks(name).start) + index
 
 
-def _routes(
-    topology: Topology, first: str, second: str, partitioning: Partitioning
-) -> tuple[Ints, Ints]:
-    degrees = (topology.operator(first).parallelism, topology.operator(second).parallelism)
-    return routes(partitioning, *degrees)
+@lru_cache(maxsize=16)
+def _wiring(topology: Topology) -> Wiring:
+    """Who sends to whom, as every engine has it."""
+    return wiring_of(topology, {})

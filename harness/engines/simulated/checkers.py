@@ -212,7 +212,7 @@ class Bystander:
                 "equal-state",
                 f"{self._name(task)} on node {node} takes {effect.inputs} for stable batch {batch}",
             )
-        stateful = self._warm and self._wiring.upstream[task]
+        stateful = self._warm and not self._wiring.begins_anywhere(task)
         if stateful and effect.state != self._reference.states[task][batch]:
             raise InvariantBroken(
                 "equal-state",

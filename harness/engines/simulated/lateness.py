@@ -22,6 +22,9 @@ needless-tentative.)
 task when it has been computed; a sink appends it when it has been computed or, if that comes
 later, when the partition has been claimed and the records before it are confirmed.
 
+*Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
+claims its partition, with the order.
+
 *Closes in time.* A task of which no live node has had a copy for longer than detection (silence, a
 heartbeat until it is noticed, one in which a promoted replica may show itself, a message's delay)
 and the bound is closed at every sweep of a coordinator that has been up for as long.
@@ -85,11 +88,12 @@ class Waiting:
 
     __slots__ = (
         "claimed", "closed", "due", "first", "incarnation", "lead", "parts", "publishing",
-        "stable_at", "stable_ticket", "tentative_busy", "terms", "unpublished", "width",
+        "stable_at", "stable_ticket", "tentative_busy", "term", "terms", "unpublished", "width",
     )  # fmt: skip
 
     def __init__(self, order: told.CopyOrdered, width: int) -> None:
         self.incarnation = order.incarnation
+        self.term = order.term
         self.width = width
         self.stable_at = order.position
         """The next batch of the stable computation."""
@@ -241,6 +245,10 @@ class Lateness:
             waiting = Waiting(item, len(self._wiring.upstream[task]))
             self._copies[number][task] = waiting
             self._gone.pop(task, None)
+        if isinstance(item, told.CopyPromoted) and item.term != waiting.term:
+            waiting.term = item.term
+            if copy.phase is Phase.READY:
+                self._check_office(task, waiting, effects)
         first = self._note(waiting, item, clock)
         for effect in effects:
             if type(effect) is do.Send:
@@ -304,6 +312,20 @@ class Lateness:
             case do.PublishOutput():
                 waiting.publishing = effect.sequence
                 waiting.unpublished -= {record.batch for record in effect.records}
+
+    def _check_office(self, task: int, waiting: Waiting, effects: Sequence[do.Effect]) -> None:
+        """A replica takes over: neighbours must not wait until they ask."""
+        resumed = {
+            effect.to
+            for effect in effects
+            if isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamResumed)
+        }
+        claims = waiting.claimed or any(isinstance(effect, do.ClaimOutput) for effect in effects)
+        below = self._wiring.downstream[task]
+        if not resumed.issuperset(below) or not (below or claims):
+            raise InvariantBroken(
+                NAME, f"{self._wiring.names[task]} takes over and does not begin to send"
+            )
 
     def _check_sent(
         self, task: int, waiting: Waiting, batch: int, effects: Sequence[do.Effect]

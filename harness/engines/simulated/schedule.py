@@ -55,7 +55,7 @@ def draw(
     name = scheme or random("scheme").choice(list(SCHEMES))
     shape = topology or random("topology").choice([t for t in TOPOLOGIES if t != "recovery"])
     if wiring is None:
-        wiring = named(shape, random("wiring"))
+        wiring = draw_sources(named(shape, random("wiring")), random("sources"))
     chosen = draw_scheme(name, wiring, random("options"))
     nodes, placement = draw_nodes(wiring, chosen, random("nodes"))
     options = Options(
@@ -80,6 +80,15 @@ def draw(
     )
     faults = draw_lasting(options, faults, random("lasting"))
     return replace(options, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+
+def draw_sources(wiring: Wiring, random: Random) -> Wiring:
+    """In one schedule of four, sources that remember as much as the tasks behind them do."""
+    if random.random() >= 0.25:
+        return wiring
+    most = max(wiring.memory)
+    memory = (most if task in wiring.sources else m for task, m in enumerate(wiring.memory))
+    return replace(wiring, memory=tuple(memory))
 
 
 def draw_scheme(name: str, wiring: Wiring, random: Random) -> Scheme:
