@@ -1,0 +1,51 @@
+"""How the nightly benchmarks measure.
+
+Imports of what is measured stand inside the benchmarks: where an older revision lacks one, only
+that metric has no number there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+ROUNDS = 7
+
+Measure = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Measure:
+    """Times a call a few times after one to warm up; the gate takes the least of them.
+
+    ``FAULTLINE_PLANTED``, which only the study of the gate itself sets, makes a call cost a
+    share more: that much processor time is burnt after each call.
+    """
+    import harness
+
+    name = request.node.name.removeprefix("test_")
+    share = float(json.loads(os.environ.get("FAULTLINE_PLANTED", "{}")).get(name, 0.0))
+    assert harness.__file__ is not None
+    benchmark.extra_info["tree"] = str(Path(harness.__file__).resolve().parent.parent)
+
+    def run(call: Callable[[], object]) -> None:
+        def slowed() -> None:
+            began = process_time()
+            call()
+            until = began + (process_time() - began) * (1.0 + share)
+            while process_time() < until:
+                pass
+
+        pedantic: Any = benchmark.pedantic
+        pedantic(slowed if share else call, rounds=ROUNDS, warmup_rounds=1)
+
+    return run

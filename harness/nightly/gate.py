@@ -1,0 +1,163 @@
+"""One night: measure against the baseline, look at the claims, remember, and say what is wrong."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+from harness.environment.cache import Report
+from harness.nightly.history import ClaimNight, MetricNight, Night
+from harness.nightly.metrics import HotLoop
+from harness.nightly.sampling import Gathered, Side, gather
+from harness.nightly.statistics import (
+    ALARMS,
+    FEWEST_PAIRS,
+    MINIMUM_EFFECT,
+    Judged,
+    Verdict,
+    judge,
+)
+from harness.results.provenance import (
+    describe_commit,
+    describe_machine,
+    describe_versions,
+    machine_name,
+)
+
+PAIRS = 12
+"""Of samples of each metric; as many again for a metric that seems to have changed."""
+
+
+def measure_night(
+    loops: Sequence[HotLoop],
+    baseline: Side,
+    tonight: Side,
+    *,
+    claims: Sequence[ClaimNight],
+    last: Night | None,
+    pairs: int,
+    seed: int,
+    report: Report,
+) -> Night:
+    """Run the gate. ``last`` is the night before on this class of machine, if there was one."""
+    assert pairs >= FEWEST_PAIRS, pairs
+    began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
+    gathered, judged = compare_sides(
+        loops, baseline, tonight, last=last, pairs=pairs, seed=seed, report=report
+    )
+    notes, claim_alarms = claim_changes(last.claims if last else (), claims)
+    metrics = {loop.name: _metric_night(loop.name, gathered, judged[loop.name]) for loop in loops}
+    alarms = [
+        _sentence(loop, metrics[loop.name], baseline.name)
+        for loop in loops
+        if judged[loop.name].verdict in ALARMS
+    ]
+    return Night(
+        started_unix_s=began,
+        seconds=time.monotonic() - clock,
+        machine_name=machine_name(),
+        machine=describe_machine(),
+        versions=describe_versions(),
+        commit=describe_commit(),
+        baseline=baseline.name,
+        pairs=pairs,
+        load=[*load, os.getloadavg()[0]],
+        metrics=metrics,
+        claims=claims,
+        alarms=[*alarms, *claim_alarms],
+        notes=notes,
+    )
+
+
+def compare_sides(
+    loops: Sequence[HotLoop],
+    baseline: Side,
+    tonight: Side,
+    *,
+    last: Night | None,
+    pairs: int,
+    seed: int,
+    report: Report,
+) -> tuple[Gathered, Mapping[str, Judged]]:
+    """Measure every loop, and those that seem to have changed a second time."""
+    first = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
+    suspects = [
+        loop
+        for loop in loops
+        if (found := first.pairs[loop.name].compare(seed=seed))
+        and found.verdict is not Verdict.NO_CHANGE
+    ]
+    fresh = Gathered({}, {})
+    if suspects:
+        names = ", ".join(loop.name for loop in suspects)
+        report(f"a second look at {names}")
+        fresh = gather(suspects, baseline, tonight, pairs=pairs, seed=seed + 1, report=report)
+    judged = {
+        loop.name: judge(
+            first.pairs[loop.name],
+            fresh.pairs.get(loop.name),
+            measured_last_night=_was_measured(last, loop.name),
+            seed=seed,
+        )
+        for loop in loops
+    }
+    return first, judged
+
+
+def _was_measured(last: Night | None, name: str) -> bool:
+    if last is None or name not in last.metrics:
+        return False
+    return sum(value is not None for value in last.metrics[name].seconds) >= FEWEST_PAIRS
+
+
+def _metric_night(name: str, gathered: Gathered, judged: Judged) -> MetricNight:
+    pairs, comparison = gathered.pairs[name], judged.comparison
+    reasons = [gathered.reasons.get(f"{name} ({which})") for which in ("tonight", "baseline")]
+    return MetricNight(
+        verdict=judged.verdict.value,
+        seconds=list(pairs.tonight),
+        baseline_seconds=list(pairs.baseline),
+        ratio=comparison.ratio if comparison else None,
+        low=comparison.low if comparison else None,
+        high=comparison.high if comparison else None,
+        reason=next((reason for reason in reasons if reason), None),
+    )
+
+
+def _sentence(loop: HotLoop, metric: MetricNight, baseline: str) -> str:
+    if metric.ratio is None or metric.verdict == Verdict.LOST:
+        return (
+            f"{loop.name}: was measured before and has no number tonight ({metric.reason or '?'})"
+        )
+    return (
+        f"{loop.name}: {metric.ratio:.3f} times the processor time of {baseline} "
+        f"(99 % interval {metric.low:.3f} to {metric.high:.3f}, minimal effect "
+        f"{MINIMUM_EFFECT:.0%})"
+    )
+
+
+def claim_changes(
+    before: Sequence[ClaimNight], tonight: Sequence[ClaimNight]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Notes and alarms: what the claims said the night before, and what they say tonight.
+
+    A claim that held and does not any more is an alarm, and so is one that was measured and is
+    null tonight or whose experiment has no record at all. A claim that its experiment no longer
+    makes, although it was judged tonight, is a note: somebody took it out or said it otherwise.
+    """
+    now = {(each.experiment, each.profile, each.text): each for each in tonight}
+    judged = {(each.experiment, each.profile) for each in tonight}
+    notes, alarms = [], []
+    for old in before:
+        new = now.get((old.experiment, old.profile, old.text))
+        where = f"{old.experiment} ({old.profile}): {old.text}"
+        if new is None and (old.experiment, old.profile) in judged and old.held is not None:
+            notes.append(f"{where} – this claim is no longer made")
+        elif old.held is not None and (new is None or new.held is None):
+            alarms.append(f"{where} – was measured before and is not measured tonight")
+        elif old.held is True and new is not None and new.held is False:
+            alarms.append(f"{where} – held before and does not hold tonight")
+        elif old.held is False and new is not None and new.held is True:
+            notes.append(f"{where} – did not hold before and holds tonight")
+    return notes, alarms

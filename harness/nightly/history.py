@@ -1,0 +1,158 @@
+"""What was measured night after night: one line of JSON a night, one file a class of machine.
+
+A line is written whole and forced to disk. What a crash leaves behind can only be the beginning of
+a last line: reading leaves it out and says so, and the next night puts it into a file of its own.
+Anything else that cannot be read is an error, because nights in the middle do not vanish.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricNight:
+    """One metric of one night."""
+
+    verdict: str
+    seconds: Sequence[float | None]
+    """Tonight's samples: processor time of one call."""
+    baseline_seconds: Sequence[float | None]
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """Tonight over baseline, and the ends of its interval."""
+    reason: str | None = None
+    """Why there is no number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimNight:
+    """One claim as the records of that night decide it."""
+
+    experiment: str
+    profile: str
+    text: str
+    kind: str
+    held: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """One run of the gate."""
+
+    schema: int = SCHEMA_VERSION
+    started_unix_s: float
+    seconds: float
+    machine_name: str
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str]
+    commit: str
+    baseline: str
+    """The revision that it was compared with."""
+    pairs: int
+    load: Sequence[float]
+    """Processes that wanted a core in the minute before it began and before it ended."""
+    metrics: Mapping[str, MetricNight]
+    claims: Sequence[ClaimNight] = ()
+    alarms: Sequence[str] = ()
+    """Each as one sentence."""
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+class History:
+    """The nights of a results directory."""
+
+    def __init__(self, root: Path, *, warn: Callable[[str], None] = lambda text: None) -> None:
+        self.folder = root / "history"
+        self._warn = warn
+
+    def machines(self) -> Sequence[str]:
+        """The classes of machine that have nights."""
+        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+
+    def path(self, machine: str) -> Path:
+        return self.folder / f"{machine}.jsonl"
+
+    def read(self, machine: str) -> Sequence[Night]:
+        """Every night of a class of machine, oldest first."""
+        path = self.path(machine)
+        if not path.exists():
+            return []
+        whole, broken = _split(path.read_bytes())
+        if broken:
+            self._warn(
+                f"{path} ends in the middle of a line (a night that was cut off); "
+                "that line was left out"
+            )
+        return [_night(path, number, line) for number, line in enumerate(whole, start=1)]
+
+    def append(self, night: Night) -> Path:
+        """Add a night. What a crash left of an earlier one is moved to ``<name>.broken`` first."""
+        path = self.path(night.machine_name)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _set_aside(path)
+        line = json.dumps(asdict(night), ensure_ascii=False, allow_nan=False)
+        with path.open("ab") as file:
+            file.write(line.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        return path
+
+
+def _split(content: bytes) -> tuple[list[bytes], bytes]:
+    """The lines that are whole, and what stands behind the last line end."""
+    *whole, rest = content.split(b"\n")
+    return whole, rest
+
+
+def _set_aside(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    _, broken = _split(content)
+    if broken:
+        with path.with_suffix(".broken").open("ab") as file:
+            file.write(broken + b"\n")
+        os.truncate(path, len(content) - len(broken))
+
+
+def _night(path: Path, number: int, line: bytes) -> Night:
+    try:
+        document = json.loads(line)
+        schema = document["schema"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise UsageError(
+            f"{path}, line {number}: not a night that Faultline wrote ({error})",
+            remedy="remove that line, or restore the file from where it is kept",
+        ) from error
+    if schema > SCHEMA_VERSION:
+        raise UsageError(
+            f"{path}, line {number}: written in schema {schema}, this program reads up to "
+            f"{SCHEMA_VERSION}",
+            remedy="update this checkout to the version that wrote it, or name another results "
+            "directory with --out DIR",
+        )
+    try:
+        return decode(document)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UsageError(
+            f"{path}, line {number}: a night lacks something or has too much ({error})",
+            remedy="remove that line, or restore the file from where it is kept",
+        ) from error
+
+
+def decode(document: Mapping[str, Any]) -> Night:
+    """A night from its JSON document."""
+    metrics = {name: MetricNight(**each) for name, each in document["metrics"].items()}
+    claims = [ClaimNight(**each) for each in document["claims"]]
+    return Night(**{**document, "metrics": metrics, "claims": claims})

@@ -1,0 +1,102 @@
+"""What is measured every night: name, what it runs, and the file of its benchmark.
+
+The benchmarks themselves are in ``benchmarks/nightly``; a test compares this list with them. All
+are costs in seconds of processor time of one call, so less is better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+from harness.text import did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotLoop:
+    """One loop whose cost is watched."""
+
+    name: str
+    title: str
+    file: str
+    """Of its benchmark, under ``benchmarks/nightly``; the function is ``test_<name>``."""
+
+    @property
+    def node(self) -> str:
+        """How pytest finds it, from ``benchmarks/nightly``."""
+        return f"{self.file}::test_{self.name}"
+
+
+HOT_LOOPS: tuple[HotLoop, ...] = (
+    HotLoop(
+        name="output_fidelity",
+        title="Output fidelity of 1,000 plans for 50 operators",
+        file="test_planning.py",
+    ),
+    HotLoop(
+        name="plan_structure_aware",
+        title="A plan of the structure-aware planner for 12 operators",
+        file="test_planning.py",
+    ),
+    HotLoop(
+        name="plan_greedy",
+        title="A plan of the greedy planner for 50 operators",
+        file="test_planning.py",
+    ),
+    HotLoop(
+        name="plan_dynamic_programming",
+        title="A plan by dynamic programming for 5 operators",
+        file="test_planning.py",
+    ),
+    HotLoop(
+        name="simulator_kernel",
+        title="10,000 events of the simulator's kernel",
+        file="test_simulator.py",
+    ),
+    HotLoop(
+        name="simulated_schedule",
+        title="One schedule of failures of the 15-task recovery topology, all checkers on",
+        file="test_simulator.py",
+    ),
+    HotLoop(
+        name="interval_simulation",
+        title="2,000,000 failures of a checkpointed system",
+        file="test_intervals.py",
+    ),
+    HotLoop(
+        name="decode_log",
+        title="Decoding 2,000,000 records of the World Cup's access log",
+        file="test_data.py",
+    ),
+    HotLoop(
+        name="generate_log",
+        title="Generating 50,000 records of the World Cup's kind",
+        file="test_data.py",
+    ),
+    HotLoop(
+        name="load_generator",
+        title="The load generator's own work for 20,000 records, without a broker",
+        file="test_data.py",
+    ),
+    HotLoop(
+        name="codec",
+        title="A table and a state of 2,000 rows to the wire format and back, 100 times",
+        file="test_data.py",
+    ),
+    HotLoop(
+        name="operators_word_count",
+        title="Splitting and counting the words of 5,000 lines, task by task",
+        file="test_operators.py",
+    ),
+)
+
+
+def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
+    """The loops with these names, or all where none is named. Raises `UsageError`."""
+    known = {loop.name: loop for loop in HOT_LOOPS}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no nightly metric {name!r}", remedy=did_you_mean(name, known)
+            )
+    return tuple(known[name] for name in names) if names else HOT_LOOPS

@@ -1,0 +1,167 @@
+"""Revisions built beside the working tree, in the user's cache.
+
+A revision is a git worktree of its own. Where it asks for the same packages as this checkout it
+uses this checkout's environment; otherwise its own launcher makes it one, as for a user.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.environment.cache import Report, cache_directory, locked
+from harness.errors import EnvironmentFailure, UsageError
+from harness.nightly.sampling import Side
+from harness.results.provenance import ROOT
+
+KEPT = 6
+"""How many built revisions stay in the cache; the least recently used go first."""
+_BUILD_TIMEOUT_S = 1800
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """A commit by its full name."""
+
+    commit: str
+    subject: str
+
+    @property
+    def short(self) -> str:
+        return self.commit[:12]
+
+    def __str__(self) -> str:
+        return f"{self.short} ({self.subject})"
+
+
+def resolve(name: str) -> Revision:
+    """The commit that ``name`` (a branch, a tag, a hash, HEAD~3) means. Raises `UsageError`."""
+    try:
+        found = _git("log", "-1", "--format=%H %s", f"{name}^{{commit}}", "--")
+    except EnvironmentFailure as error:
+        shallow = (ROOT / ".git" / "shallow").exists()
+        raise UsageError(
+            f"there is no revision {name!r} in {ROOT}",
+            remedy="fetch the whole history: git fetch --unshallow"
+            if shallow
+            else "name a commit, tag or branch; git log --oneline shows them",
+        ) from error
+    commit, _, subject = found.partition(" ")
+    return Revision(commit=commit, subject=subject)
+
+
+def between(good: Revision, bad: Revision) -> Sequence[Revision]:
+    """The revisions after ``good`` up to and with ``bad``, oldest first, along first parents."""
+    if _git("merge-base", good.commit, bad.commit) != good.commit:
+        raise UsageError(
+            f"{good.short} is no ancestor of {bad.short}",
+            remedy="give the older, faster revision first and one that descends from it second",
+        )
+    lines = _git(
+        "log", "--reverse", "--first-parent", "--format=%H %s", f"{good.commit}..{bad.commit}"
+    )
+    found = [line.partition(" ") for line in lines.splitlines()]
+    return [Revision(commit=commit, subject=subject) for commit, _, subject in found]
+
+
+def working_tree() -> Side:
+    """This checkout, with whatever was changed in it."""
+    return Side(name="working tree", root=ROOT, python=Path(sys.executable))
+
+
+def build(revision: Revision, *, report: Report) -> Side:
+    """A tree of ``revision`` that runs. Raises `EnvironmentFailure` if it cannot be built."""
+    folder = cache_directory() / "revisions"
+    folder.mkdir(exist_ok=True)
+    tree = folder / revision.commit
+    with locked("revisions", report=report):
+        if not (tree / ".git").exists():
+            report(f"building {revision}")
+            shutil.rmtree(tree, ignore_errors=True)
+            _git("worktree", "prune")
+            _git("worktree", "add", "--detach", "--force", str(tree), revision.commit)
+        os.utime(tree)
+        python = _environment(tree, revision, report)
+        _prune(folder)
+    side = Side(name=revision.short, root=tree, python=python)
+    _check(side, revision)
+    return side
+
+
+def _environment(tree: Path, revision: Revision, report: Report) -> Path:
+    lock = tree / "requirements.lock"
+    if lock.exists() and lock.read_bytes() == (ROOT / "requirements.lock").read_bytes():
+        return Path(sys.executable)
+    launcher = tree / "faultline"
+    if not launcher.exists():
+        raise _unbuildable(revision, "it has no launcher and other packages than this checkout")
+    report(f"{revision.short} asks for other packages: making its environment (a few minutes)")
+    done = _run([str(launcher), "--version"], tree)
+    if done.returncode:
+        raise _unbuildable(revision, _last_lines(done.stderr))
+    return tree / ".venv" / "bin" / "python"
+
+
+def _check(side: Side, revision: Revision) -> None:
+    """A tree that cannot even start its command line gives no number worth comparing."""
+    done = _run([str(side.python), "-P", "-m", "harness.cli", "--version"], side.root)
+    if done.returncode:
+        raise _unbuildable(revision, _last_lines(done.stderr))
+
+
+def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    try:
+        return subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_BUILD_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = f"no end within {_BUILD_TIMEOUT_S} s"
+        return subprocess.CompletedProcess(error.cmd, 1, stdout="", stderr=said)
+
+
+def _unbuildable(revision: Revision, why: str) -> EnvironmentFailure:
+    return EnvironmentFailure(
+        f"revision {revision} cannot be built: {why}",
+        remedy="compare with another revision: --baseline REVISION",
+    )
+
+
+def _last_lines(text: str, most: int = 3) -> str:
+    return " / ".join(line.strip() for line in text.strip().splitlines()[-most:]) or "no message"
+
+
+def _prune(folder: Path) -> None:
+    trees = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for tree in trees[KEPT:]:
+        shutil.rmtree(tree, ignore_errors=True)
+    _git("worktree", "prune")
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120
+        )
+    except FileNotFoundError as error:
+        raise EnvironmentFailure(
+            "git is missing", remedy="install git; revisions are compared through it"
+        ) from error
+    except subprocess.SubprocessError as error:
+        said = getattr(error, "stderr", "") or str(error)
+        raise EnvironmentFailure(
+            f"git {arguments[0]} failed in {ROOT}: {_last_lines(said)}",
+            remedy="run it inside a git checkout that you can write to",
+        ) from error
+    return done.stdout.strip()

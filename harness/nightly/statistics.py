@@ -1,0 +1,153 @@
+"""When a change is called one: pure functions over samples, no clock and no process in sight.
+
+A metric is measured in pairs: one sample of the baseline and one of tonight's code, each from a
+process of its own, right after one another, in an order that is drawn anew for each pair. What a
+busy machine does to both cancels in their ratio; what it does to one is an outlier that the
+median of the ratios forgets. A bootstrap over the pairs gives the interval of that median.
+
+A change is called only if the whole interval lies on one side of 1 and the median ratio is
+beyond a minimal effect, and only if a second, fresh set of pairs says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from harness.seeds import generator
+
+MINIMUM_EFFECT = 0.05
+"""Ratios nearer to 1 than this are no change, however narrow their interval is."""
+CONFIDENCE = 0.99
+RESAMPLES = 4000
+FEWEST_PAIRS = 5
+"""Below this a 99 % interval of a median says nothing."""
+
+
+class Verdict(StrEnum):
+    """What the gate says about one metric."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_CHANGE = "no change"
+    LOST = "lost"
+    """It was measured before (on the baseline, or the night before) and is null tonight."""
+    NEW = "new"
+    """The baseline has no number for it."""
+    NOT_MEASURED = "not measured"
+    """Neither side has a number, and no earlier night had."""
+
+
+ALARMS = frozenset({Verdict.WORSE, Verdict.LOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The ratio tonight / baseline of a cost (lower is better), with its interval."""
+
+    ratio: float
+    low: float
+    high: float
+    """Ends of the bootstrap interval of the median ratio."""
+    pairs: int
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.low > 1.0 and self.ratio >= 1.0 + MINIMUM_EFFECT:
+            return Verdict.WORSE
+        if self.high < 1.0 and self.ratio <= 1.0 / (1.0 + MINIMUM_EFFECT):
+            return Verdict.BETTER
+        return Verdict.NO_CHANGE
+
+    @property
+    def could_hide(self) -> float:
+        """The largest slowdown, as a share, that this interval does not exclude."""
+        return max(self.high - 1.0, 0.0)
+
+
+def compare(baseline: Sequence[float], tonight: Sequence[float], *, seed: int) -> Comparison:
+    """Compare two equally long series of costs, of which ``baseline[i]`` and ``tonight[i]`` were
+    measured as a pair. All must be above zero; `FEWEST_PAIRS` are needed."""
+    before, after = np.asarray(baseline, dtype=float), np.asarray(tonight, dtype=float)
+    assert before.shape == after.shape, (before.shape, after.shape)
+    assert len(before) >= FEWEST_PAIRS, f"{len(before)} pairs are too few"
+    assert (before > 0).all(), before
+    assert (after > 0).all(), after
+    ratios = np.log(after / before)
+    draws = generator(seed, "nightly", "bootstrap").integers(
+        0, len(ratios), size=(RESAMPLES, len(ratios))
+    )
+    medians = np.median(ratios[draws], axis=1)
+    tail = (1.0 - CONFIDENCE) / 2.0
+    low, high = np.exp(np.quantile(medians, [tail, 1.0 - tail]))
+    return Comparison(
+        ratio=float(np.exp(np.median(ratios))), low=float(low), high=float(high), pairs=len(ratios)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """The samples of one metric, in seconds of processor time; None where there was no number."""
+
+    baseline: Sequence[float | None]
+    tonight: Sequence[float | None]
+
+    def whole(self) -> tuple[list[float], list[float]]:
+        """The pairs of which both sides have a number."""
+        both = [
+            (before, after)
+            for before, after in zip(self.baseline, self.tonight, strict=True)
+            if before is not None and after is not None
+        ]
+        return [before for before, _ in both], [after for _, after in both]
+
+    def compare(self, *, seed: int) -> Comparison | None:
+        """None where fewer than `FEWEST_PAIRS` pairs are whole."""
+        before, after = self.whole()
+        return compare(before, after, seed=seed) if len(before) >= FEWEST_PAIRS else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The gate's word on one metric."""
+
+    verdict: Verdict
+    comparison: Comparison | None
+    """Of the pairs that decided: the fresh ones where there are any."""
+    screened: Comparison | None = None
+    """Of the first pairs, where a second look was taken."""
+
+
+def judge(
+    first: Pairs, confirmation: Pairs | None, *, measured_last_night: bool, seed: int
+) -> Judged:
+    """The verdict over a metric's first pairs and, where these told of a change, fresh ones.
+
+    Without whole pairs the verdict is about what is missing: tonight's number is lost if the
+    baseline or the night before has one.
+    """
+    comparison = first.compare(seed=seed)
+    if comparison is None:
+        return Judged(verdict=_missing(first, measured_last_night), comparison=None)
+    if comparison.verdict is Verdict.NO_CHANGE or confirmation is None:
+        return Judged(verdict=comparison.verdict, comparison=comparison)
+    fresh = confirmation.compare(seed=seed + 1)
+    if fresh is None:
+        return Judged(verdict=_missing(confirmation, True), comparison=comparison)
+    agreed = fresh.verdict is comparison.verdict
+    return Judged(
+        verdict=comparison.verdict if agreed else Verdict.NO_CHANGE,
+        comparison=fresh,
+        screened=comparison,
+    )
+
+
+def _missing(pairs: Pairs, measured_before: bool) -> Verdict:
+    tonight = sum(value is not None for value in pairs.tonight)
+    baseline = sum(value is not None for value in pairs.baseline)
+    if tonight >= FEWEST_PAIRS:
+        return Verdict.NEW
+    return Verdict.LOST if measured_before or baseline >= FEWEST_PAIRS else Verdict.NOT_MEASURED

@@ -1,0 +1,116 @@
+"""What the gate calls a change, on samples whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.nightly.statistics import (
+    FEWEST_PAIRS,
+    Comparison,
+    Judged,
+    Pairs,
+    Verdict,
+    compare,
+    judge,
+)
+from harness.seeds import generator
+
+PAIRS = 12
+
+
+def noisy(slower: float, *, seed: int, noise: float = 0.02) -> Pairs:
+    """Costs of a loop on a machine that also drifts and is sometimes busy."""
+    draw = generator(seed, "noisy")
+    drift = np.exp(np.cumsum(draw.normal(0.0, 0.05, PAIRS)))
+    busy = np.where(draw.random((2, PAIRS)) < 0.1, 1.5, 1.0)
+    jitter = np.exp(draw.normal(0.0, noise, (2, PAIRS)))
+    baseline, tonight = drift * busy * jitter * np.array([[1.0], [slower]])
+    return Pairs(baseline=baseline.tolist(), tonight=tonight.tolist())
+
+
+def verdict(slower: float, seed: int, *, last: bool = False) -> Judged:
+    return judge(
+        noisy(slower, seed=2 * seed),
+        noisy(slower, seed=2 * seed + 1),
+        measured_last_night=last,
+        seed=seed,
+    )
+
+
+def test_equal_code_is_called_equal() -> None:
+    found = [verdict(1.0, seed).verdict for seed in range(400)]
+    assert sum(each is not Verdict.NO_CHANGE for each in found) <= 2
+
+
+@pytest.mark.parametrize(("slower", "at_least"), [(1.2, 95), (1.5, 100)])
+def test_a_planted_slowdown_is_found(slower: float, at_least: int) -> None:
+    found = [verdict(slower, seed).verdict for seed in range(100)]
+    assert found.count(Verdict.WORSE) >= at_least
+    assert Verdict.BETTER not in found
+
+
+def test_what_became_faster_is_better() -> None:
+    found = [verdict(1 / 1.3, seed).verdict for seed in range(50)]
+    assert found.count(Verdict.BETTER) >= 48
+
+
+def test_the_interval_holds_the_truth() -> None:
+    held = 0
+    for seed in range(200):
+        pairs = noisy(1.1, seed=seed)
+        found = compare(*pairs.whole(), seed=seed)
+        assert found.low <= found.ratio <= found.high
+        held += found.low <= 1.1 <= found.high
+    assert held >= 190
+
+
+def test_a_certain_but_small_change_is_none() -> None:
+    small = Comparison(ratio=1.03, low=1.02, high=1.04, pairs=PAIRS)
+    assert small.verdict is Verdict.NO_CHANGE
+    assert small.could_hide == pytest.approx(0.04)
+
+
+def test_a_large_but_uncertain_change_is_none() -> None:
+    assert Comparison(ratio=1.4, low=0.9, high=2.0, pairs=PAIRS).verdict is Verdict.NO_CHANGE
+
+
+def test_a_change_that_a_second_look_does_not_see_is_none() -> None:
+    found = judge(noisy(1.5, seed=1), noisy(1.0, seed=2), measured_last_night=True, seed=0)
+    assert found.verdict is Verdict.NO_CHANGE
+    assert found.screened is not None
+    assert found.screened.verdict is Verdict.WORSE
+
+
+NONE: list[float | None] = [None] * PAIRS
+SOME: list[float | None] = [1.0] * PAIRS
+
+
+@pytest.mark.parametrize(
+    ("baseline", "tonight", "last", "expected"),
+    [
+        (SOME, NONE, False, Verdict.LOST),
+        (NONE, NONE, True, Verdict.LOST),
+        (NONE, NONE, False, Verdict.NOT_MEASURED),
+        (NONE, SOME, True, Verdict.NEW),
+    ],
+)
+def test_a_number_that_is_missing(
+    baseline: list[float | None], tonight: list[float | None], last: bool, expected: Verdict
+) -> None:
+    pairs = Pairs(baseline=baseline, tonight=tonight)
+    assert judge(pairs, None, measured_last_night=last, seed=0).verdict is expected
+
+
+def test_a_few_lost_samples_do_not_matter() -> None:
+    pairs = noisy(1.5, seed=3)
+    holes = Pairs(baseline=pairs.baseline, tonight=[None, *pairs.tonight[1:]])
+    found = holes.compare(seed=0)
+    assert found is not None
+    assert found.pairs == PAIRS - 1
+    assert Pairs(baseline=SOME[:FEWEST_PAIRS], tonight=NONE[:FEWEST_PAIRS]).compare(seed=0) is None
+
+
+def test_the_same_samples_give_the_same_interval() -> None:
+    pairs = noisy(1.1, seed=4)
+    assert compare(*pairs.whole(), seed=9) == compare(*pairs.whole(), seed=9)
