@@ -18,7 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-ROUNDS = 7
+FEWEST_CALLS, MOST_CALLS, ABOUT_S = 7, 60, 0.1
+"""Calls of one sample: as many as fit into this time, but no fewer and no more than these."""
 
 Measure = Callable[[Callable[[], object]], None]
 
@@ -45,7 +46,12 @@ def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Meas
             while process_time() < until:
                 pass
 
+        call()  # to warm up
+        began = process_time()
+        call()
+        fitting = ABOUT_S / max(process_time() - began, 1e-9)
+        rounds = round(min(max(fitting, FEWEST_CALLS), MOST_CALLS))
         pedantic: Any = benchmark.pedantic
-        pedantic(slowed if share else call, rounds=ROUNDS, warmup_rounds=1)
+        pedantic(slowed if share else call, rounds=rounds)
 
     return run

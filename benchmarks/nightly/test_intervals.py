@@ -23,7 +23,7 @@ def test_interval_simulation(measure: Measure) -> None:
         lambda: simulate(
             system,
             interval_s,
-            failures=Exponential(mttf_s=system.mttf_s),
+            failures=Exponential(mttf_s=20 * 60),
             generator=np.random.default_rng(5),
             runs=200,
             failures_per_run=10_000,

@@ -24,6 +24,7 @@ from harness.results.provenance import (
     describe_versions,
     machine_name,
 )
+from harness.seeds import derive_seed
 
 PAIRS = 12
 """Of samples of each metric; as many again for a metric that seems to have changed."""
@@ -81,7 +82,7 @@ def compare_sides(
     report: Report,
 ) -> tuple[Gathered, Mapping[str, Judged]]:
     """Measure every loop, and those that seem to have changed a second time."""
-    first = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
+    first = gather_precisely(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
     suspects = [
         loop
         for loop in loops
@@ -90,9 +91,11 @@ def compare_sides(
     ]
     fresh = Gathered({}, {})
     if suspects:
-        names = ", ".join(loop.name for loop in suspects)
-        report(f"a second look at {names}")
-        fresh = gather(suspects, baseline, tonight, pairs=pairs, seed=seed + 1, report=report)
+        report(f"a second look at {', '.join(loop.name for loop in suspects)}")
+        again = derive_seed(seed, "second look")
+        fresh = gather_precisely(
+            suspects, baseline, tonight, pairs=pairs, seed=again, report=report
+        )
     judged = {
         loop.name: judge(
             first.pairs[loop.name],
@@ -103,6 +106,32 @@ def compare_sides(
         for loop in loops
     }
     return first, judged
+
+
+def gather_precisely(
+    loops: Sequence[HotLoop],
+    baseline: Side,
+    tonight: Side,
+    *,
+    pairs: int,
+    seed: int,
+    report: Report,
+) -> Gathered:
+    """``pairs`` pairs of every loop, and as many again, once, of those that are still uncertain."""
+    found = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
+    uncertain = [
+        loop
+        for loop in loops
+        if (comparison := found.pairs[loop.name].compare(seed=seed)) and comparison.wide
+    ]
+    if uncertain:
+        report(f"more pairs of {', '.join(loop.name for loop in uncertain)}")
+        seed = derive_seed(seed, "more")
+        more = gather(uncertain, baseline, tonight, pairs=pairs, seed=seed, report=report)
+        for name, extra in more.pairs.items():
+            found.pairs[name] += extra
+        found.reasons.update(more.reasons)
+    return found
 
 
 def _was_measured(last: Night | None, name: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ class Night:
     claims: Sequence[ClaimNight] = ()
     alarms: Sequence[str] = ()
     """Each as one sentence."""
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
 
 
 class History:
@@ -155,4 +155,5 @@ def decode(document: Mapping[str, Any]) -> Night:
     """A night from its JSON document."""
     metrics = {name: MetricNight(**each) for name, each in document["metrics"].items()}
     claims = [ClaimNight(**each) for each in document["claims"]]
-    return Night(**{**document, "metrics": metrics, "claims": claims})
+    texts = {name: tuple(document[name]) for name in ("alarms", "notes")}
+    return Night(**{**document, **texts, "metrics": metrics, "claims": claims})

@@ -23,6 +23,8 @@ MINIMUM_EFFECT = 0.05
 """Ratios nearer to 1 than this are no change, however narrow their interval is."""
 CONFIDENCE = 0.99
 RESAMPLES = 4000
+WIDE = 0.08
+"""An interval that reaches further than this from its ratio, as a share, wants more pairs."""
 FEWEST_PAIRS = 5
 """Below this a 99 % interval of a median says nothing."""
 
@@ -61,6 +63,12 @@ class Comparison:
         if self.high < 1.0 and self.ratio <= 1.0 / (1.0 + MINIMUM_EFFECT):
             return Verdict.BETTER
         return Verdict.NO_CHANGE
+
+    @property
+    def wide(self) -> bool:
+        """Whether more pairs should be taken. Looks at the width alone, never at the ratio: to go
+        on until something shows would raise false alarms."""
+        return max(self.high / self.ratio, self.ratio / self.low) > 1.0 + WIDE
 
     @property
     def could_hide(self) -> float:
@@ -103,6 +111,12 @@ class Pairs:
             if before is not None and after is not None
         ]
         return [before for before, _ in both], [after for _, after in both]
+
+    def __add__(self, more: Pairs) -> Pairs:
+        """These pairs and those behind them."""
+        return Pairs(
+            baseline=[*self.baseline, *more.baseline], tonight=[*self.tonight, *more.tonight]
+        )
 
     def compare(self, *, seed: int) -> Comparison | None:
         """None where fewer than `FEWEST_PAIRS` pairs are whole."""

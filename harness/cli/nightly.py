@@ -1,0 +1,137 @@
+"""``faultline nightly``: did anything get worse since the baseline."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.options import out_option
+from harness.cli.output import emit_json, json_option
+
+if TYPE_CHECKING:
+    from harness.nightly.history import History, Night
+    from harness.nightly.revisions import Revision
+
+ALARM = 1
+
+_EPILOG = """\b
+Examples:
+  ./faultline nightly
+  ./faultline nightly --baseline v0.1 --json
+  ./faultline nightly --baseline main --metric codec --metric output_fidelity
+"""
+
+
+@click.command("nightly", epilog=_EPILOG, short_help="Did anything get worse since a revision.")
+@click.option(
+    "--baseline",
+    metavar="REVISION",
+    help="What to compare this checkout with. Without it: the commit of the newest night of this "
+    "class of machine, or the commit before this one.",
+)
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable."
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=5),
+    default=None,
+    help="Samples of each metric and side.  [default: 12]",
+)
+@out_option
+@json_option
+def command(
+    baseline: str | None,
+    metrics: tuple[str, ...],
+    pairs: int | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Measure the hot loops of this checkout and of a baseline revision, interleaved.
+
+    The baseline is built beside the working tree, in the user's cache. The night is added to
+    history/ of the results directory, and report/trends.html is written anew. The claims of the
+    records there are compared with those of the night before.
+
+    Exit code: 0 nothing is worse, 1 an alarm (something is measurably worse, was measured before
+    and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
+    baseline does not build, say).
+    """
+    from harness.environment.cache import to_stderr
+    from harness.nightly import revisions
+    from harness.nightly.claims import claims_tonight
+    from harness.nightly.gate import PAIRS, measure_night
+    from harness.nightly.history import History
+    from harness.nightly.metrics import chosen
+    from harness.nightly.trends import write_trends
+    from harness.results.provenance import machine_name
+    from harness.results.store import Store
+    from harness.seeds import DEFAULT_SEED, derive_seed
+
+    loops = chosen(metrics)
+    history = History(out, warn=to_stderr)
+    nights = history.read(machine_name())
+    revision = revisions.resolve(baseline) if baseline else _default_baseline(nights)
+    side = revisions.build(revision, report=to_stderr)
+    to_stderr(f"comparing with {revision}")
+    night = measure_night(
+        loops,
+        side,
+        revisions.working_tree(),
+        claims=claims_tonight(Store(out, warn=to_stderr)),
+        last=nights[-1] if nights else None,
+        pairs=pairs or PAIRS,
+        seed=derive_seed(DEFAULT_SEED, "night", len(nights)),
+        report=to_stderr,
+    )
+    path = history.append(night)
+    trends = write_trends(history)
+    if as_json:
+        emit_json({**asdict(night), "history": str(path), "trends": str(trends)})
+    else:
+        _print(night, history, trends)
+    sys.exit(ALARM if night.alarms else 0)
+
+
+def _default_baseline(nights: Any) -> Revision:
+    from harness.errors import UsageError
+    from harness.nightly.revisions import resolve
+
+    if nights:
+        try:
+            return resolve(nights[-1].commit.rstrip("+"))
+        except UsageError:
+            pass  # that night's commit is not in this checkout (a shallow clone, a rebase)
+    try:
+        return resolve("HEAD~1")
+    except UsageError as error:
+        raise UsageError(
+            "there is no revision before this one to compare with",
+            remedy="name one with --baseline REVISION, or fetch the history: git fetch --unshallow",
+        ) from error
+
+
+def _print(night: Night, history: History, trends: Path | None) -> None:
+    click.echo(f"{night.commit} against {night.baseline}, {night.pairs} pairs each")
+    for name, metric in night.metrics.items():
+        numbers = (
+            f"{metric.ratio:6.3f}  ({metric.low:.3f} to {metric.high:.3f})"
+            if metric.ratio is not None
+            else f"     –  {metric.reason or ''}"
+        )
+        click.echo(f"  {name:<26} {metric.verdict:<13} {numbers}")
+    decided = sum(claim.held is not None for claim in night.claims)
+    click.echo(f"{decided} of {len(night.claims)} claims are measured")
+    for note in night.notes:
+        click.echo(f"note: {note}")
+    for alarm in night.alarms:
+        click.echo(f"ALARM {alarm}")
+    if not night.alarms:
+        click.echo("nothing is worse")
+    click.echo(f"history: {history.path(night.machine_name)}")
+    if trends:
+        click.echo(f"trends: {trends}")

@@ -1,0 +1,153 @@
+"""``report/trends.html``: every metric over all nights, a chart a class of machine.
+
+Change points are marked where the level of the history seems to move, by the PELT algorithm
+(Killick et al. 2012, library `ruptures`) over the logarithms of the nights' medians. They help to
+look; they are never a verdict, because two nights differ in more than their code.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.figures.style import BLUE, GREY, VERMILION, new_figure, styled
+from harness.nightly.history import History, Night
+from harness.nightly.metrics import HOT_LOOPS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEWEST_NIGHTS = 6
+"""A history shorter than this has no change points: two halves of three nights each."""
+_SEGMENT_NIGHTS = 3
+_TEMPLATE = "trends.html.j2"
+
+
+def change_points(values: Sequence[float]) -> list[int]:
+    """Where the level of a positive series moves: the index of each first value after a move.
+
+    PELT with squared deviations as cost and the penalty 6 σ² log n (three times that of the
+    Bayesian information criterion), σ estimated from the differences between
+    neighbours, so that a series that only scatters has none. [] for a series that is too short.
+    """
+    import ruptures
+
+    if len(values) < FEWEST_NIGHTS:
+        return []
+    series = np.log(np.asarray(values, dtype=float))
+    scatter = float(np.median(np.abs(np.diff(series)))) / 0.954
+    variance = max(scatter, 0.01) ** 2
+    search = ruptures.Pelt(model="l2", min_size=_SEGMENT_NIGHTS, jump=1).fit(series[:, None])
+    ends: list[int] = search.predict(pen=6.0 * variance * np.log(len(series)))
+    return ends[:-1]
+
+
+def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The nights (their indices) on which a metric has a number, and the median in seconds."""
+    found = []
+    for index, night in enumerate(nights):
+        metric = night.metrics.get(name)
+        samples = [value for value in metric.seconds if value is not None] if metric else []
+        if samples:
+            found.append((index, float(np.median(samples))))
+    return (
+        np.array([index for index, _ in found], dtype=np.int64),
+        np.array([value for _, value in found], dtype=np.float64),
+    )
+
+
+def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
+    """A metric's samples and median of every night, with the change points."""
+    axes = figure.subplots()
+    for index, night in enumerate(nights):
+        metric = night.metrics.get(name)
+        samples = [1e3 * value for value in (metric.seconds if metric else ()) if value is not None]
+        axes.plot([index] * len(samples), samples, ".", color=GREY, alpha=0.35, markersize=3)
+    at, values = medians(nights, name)
+    axes.plot(at, 1e3 * values, "-o", color=BLUE)
+    for point in change_points(values.tolist()):
+        where = (at[point - 1] + at[point]) / 2
+        axes.axvline(where, color=VERMILION, linestyle="--", linewidth=1.2)
+        axes.annotate(
+            f"level moves {values[point:].mean() / values[:point].mean() - 1:+.0%}",
+            xy=(where, 1.0), xycoords=("data", "axes fraction"),
+            xytext=(3, -3), textcoords="offset points", va="top", fontsize=7, color=VERMILION,
+        )  # fmt: skip
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("processor time of a call (ms)")
+    axes.set_xlim(-0.5, max(len(nights) - 0.5, 0.5))
+    step = max(1, len(nights) // 10)
+    shown = range(0, len(nights), step)
+    axes.set_xticks(
+        list(shown),
+        [f"{_day(nights[index])}\n{nights[index].commit[:8]}" for index in shown],
+    )
+
+
+def write_trends(history: History) -> Path | None:
+    """Write ``report/trends.html`` beside ``history``; None where no night was recorded."""
+    machines = []
+    for name in history.machines():
+        nights = history.read(name)
+        if nights:
+            machines.append(_machine(name, nights))
+    if not machines:
+        return None
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    folder = history.folder.parent / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trends.html"
+    partial = path.with_suffix(".partial")
+    partial.write_text(environment.get_template(_TEMPLATE).render(machines=machines))
+    partial.rename(path)
+    return path
+
+
+def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
+    newest = nights[-1]
+    titles = {loop.name: loop.title for loop in HOT_LOOPS}
+    names = [loop.name for loop in HOT_LOOPS]
+    names += sorted({each for night in nights for each in night.metrics} - set(names))
+    charts = [
+        {"name": each, "title": titles.get(each, each), "source": _picture(nights, each)}
+        for each in names
+        if len(medians(nights, each)[0])
+    ]
+    return {
+        "name": name,
+        "machine": newest.machine,
+        "nights": len(nights),
+        "charts": charts,
+        "alarms": [
+            {"day": _day(night), "commit": night.commit, "baseline": night.baseline, "text": alarm}
+            for night in reversed(nights)
+            for alarm in night.alarms
+        ][:50],
+    }
+
+
+def _picture(nights: Sequence[Night], name: str) -> str:
+    with styled():
+        figure = new_figure((7.0, 2.4))
+        draw(nights, name, figure)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _day(night: Night) -> str:
+    return datetime.fromtimestamp(night.started_unix_s, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,184 @@
+"""Alarms are raised once and rightly; the benchmarks are those of the list."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.errors import EnvironmentFailure, UsageError
+from harness.nightly import revisions
+from harness.nightly.bisect import Step, bisect
+from harness.nightly.gate import claim_changes
+from harness.nightly.history import ClaimNight
+from harness.nightly.metrics import HOT_LOOPS, chosen
+from harness.nightly.revisions import Revision
+from harness.nightly.sampling import BENCHMARKS, Side, sample
+from harness.nightly.statistics import Pairs
+from harness.results.provenance import ROOT
+from harness.seeds import generator
+
+
+def claim(held: bool | None, text: str = "y rises", experiment: str = "a/b") -> ClaimNight:
+    return ClaimNight(experiment=experiment, profile="quick", text=text, kind="paper", held=held)
+
+
+@pytest.mark.parametrize(
+    ("before", "tonight", "alarm"),
+    [
+        (True, False, "held before and does not hold tonight"),
+        (True, None, "was measured before and is not measured tonight"),
+        (False, None, "was measured before and is not measured tonight"),
+        (True, True, None),
+        (False, False, None),
+        (None, None, None),
+        (None, False, None),
+        (False, True, None),
+    ],
+)
+def test_a_claim_that_got_worse_is_an_alarm(
+    before: bool | None, tonight: bool | None, alarm: str | None
+) -> None:
+    _, alarms = claim_changes([claim(before)], [claim(tonight)])
+    assert [alarm in each for each in alarms] if alarm else not alarms
+
+
+def test_an_experiment_without_any_record_is_an_alarm() -> None:
+    _, alarms = claim_changes([claim(True)], [claim(True, experiment="another/one")])
+    assert len(alarms) == 1
+
+
+def test_a_claim_that_is_no_longer_made_is_a_note() -> None:
+    notes, alarms = claim_changes([claim(True, "old words")], [claim(True, "new words")])
+    assert not alarms
+    assert "no longer made" in notes[0]
+
+
+def test_every_benchmark_is_in_the_list_and_the_other_way_round() -> None:
+    found = {
+        (path.name, node.name.removeprefix("test_"))
+        for path in BENCHMARKS.glob("test_*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert found == {(loop.file, loop.name) for loop in HOT_LOOPS}
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(UsageError, match="no nightly metric 'codek'") as error:
+        chosen(("codek",))
+    assert "codec" in error.value.remedy
+
+
+@pytest.mark.slow
+def test_a_sample_comes_from_the_sides_own_tree(tmp_path: Path) -> None:
+    here = Side(name="here", root=ROOT, python=Path(sys.executable))
+    values, reasons = sample(here, chosen(("simulator_kernel",)), hash_seed=1)
+    assert values["simulator_kernel"] > 0
+    assert not reasons
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").write_text("")
+    bare = Side(name="bare", root=tmp_path, python=Path(sys.executable))
+    values, reasons = sample(bare, chosen(("simulator_kernel",)), hash_seed=1)
+    assert not values
+    assert "harness.engines" in reasons["simulator_kernel"]
+
+
+REVISIONS = [Revision(commit=f"{number:040x}", subject=f"change {number}") for number in range(9)]
+
+
+def costs(worse_from: int, broken: Mapping[int, str] | None = None, slower: float = 1.2) -> object:
+    def measure(revision: Revision, count: int, seed: int) -> Pairs:
+        number = REVISIONS.index(revision)
+        if broken and number in broken:
+            raise EnvironmentFailure(broken[number], remedy="none")
+        draw = generator(seed, "bisect").normal(1.0, 0.03, (2, count))
+        level = slower if number >= worse_from else 1.0
+        return Pairs(baseline=draw[0].tolist(), tonight=(level * draw[1]).tolist())
+
+    return measure
+
+
+@pytest.mark.parametrize("first", range(9))
+def test_bisection_finds_the_first_worse_revision(first: int) -> None:
+    steps: list[Step] = []
+    measure = costs(first)
+    found = bisect(REVISIONS, measure, pairs=12, seed=1, watch=steps.append)  # type: ignore[arg-type]  # a toy
+    assert found.first_worse is REVISIONS[first]
+    assert not found.others
+    assert found.comparison.low > 1.05
+    assert len(steps) <= 5
+
+
+def test_bisection_names_what_it_could_not_measure() -> None:
+    measure = costs(5, broken={4: "it does not build"})
+    found = bisect(REVISIONS, measure, pairs=12, seed=1)  # type: ignore[arg-type]  # a toy
+    assert found.first_worse is REVISIONS[5]
+    assert list(found.others) == [REVISIONS[4]]
+
+
+def test_bisection_of_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="not measurably worse"):
+        bisect(REVISIONS, costs(99), pairs=12, seed=1)  # type: ignore[arg-type]  # a toy
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a revision that runs and one that does not."""
+    root = tmp_path / "repository"
+    (root / "harness" / "cli").mkdir(parents=True)
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
+
+    def commit(text: str) -> None:
+        (root / "harness" / "cli" / "__init__.py").write_text("")
+        (root / "harness" / "cli" / "__main__.py").write_text(text)
+        (root / "requirements.lock").write_text("")
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-qm", text.splitlines()[0]], check=True)
+
+    subprocess.run([*git, "init", "-q"], check=True)
+    commit("print('version 1')")
+    commit("def broken(:")
+    monkeypatch.setattr(revisions, "ROOT", root)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return root
+
+
+def test_a_revision_is_built_once_beside_the_tree(repository: Path) -> None:
+    said: list[str] = []
+    revision = revisions.resolve("HEAD~1")
+    side = revisions.build(revision, report=said.append)
+    assert side.root != repository
+    assert "version 1" in (side.root / "harness" / "cli" / "__main__.py").read_text()
+    assert revisions.build(revision, report=said.append) == side
+    assert sum("building" in text for text in said) == 1
+
+
+def test_a_revision_that_does_not_build_is_named(repository: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match=r"cannot be built: .*SyntaxError") as error:
+        revisions.build(revisions.resolve("HEAD"), report=print)
+    assert "--baseline" in error.value.remedy
+
+
+def test_a_revision_that_is_not_there_is_named(repository: Path) -> None:
+    with pytest.raises(UsageError, match="no revision 'nonsense'"):
+        revisions.resolve("nonsense")
+    good, bad = revisions.resolve("HEAD~1"), revisions.resolve("HEAD")
+    assert list(revisions.between(good, bad)) == [bad]
+    with pytest.raises(UsageError, match="no ancestor"):
+        revisions.between(bad, good)
+
+
+def test_the_nights_lines_are_json(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "harness.cli", "nightly", "--metric", "none"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "there is no nightly metric 'none'" in done.stderr
+    assert json.dumps(done.stdout) == '""'

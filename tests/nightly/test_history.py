@@ -1,0 +1,125 @@
+"""Nights that were written can be read; a night that was cut off harms no other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.nightly.history import ClaimNight, History, MetricNight, Night
+from harness.nightly.trends import change_points, write_trends
+from harness.seeds import generator
+
+MACHINE = "2-cores"
+
+
+def night(number: int = 0, *, seconds: float = 0.01) -> Night:
+    return Night(
+        started_unix_s=1.7e9 + 86400 * number,
+        seconds=60.0,
+        machine_name=MACHINE,
+        machine={"cpu": "a processor", "cores": 2, "memory_gib": 8, "system": "Linux"},
+        versions={"python": "3.11"},
+        commit=f"{number:012x}",
+        baseline=f"{number - 1:012x}",
+        pairs=5,
+        load=[0.1, 0.2],
+        metrics={
+            "codec": MetricNight(
+                verdict="no change",
+                seconds=[seconds * (1 + 0.01 * i) for i in range(5)],
+                baseline_seconds=[seconds] * 4 + [None],
+                ratio=1.02,
+                low=1.0,
+                high=1.04,
+            )
+        },
+        claims=[ClaimNight(experiment="a/b", profile="quick", text="t", kind="paper", held=None)],
+    )
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    for number in range(3):
+        history.append(night(number))
+    assert list(history.read(MACHINE)) == [night(number) for number in range(3)]
+    assert list(history.machines()) == [MACHINE]
+    assert history.read("another machine") == []
+
+
+def test_a_night_that_was_cut_off_is_left_out_and_set_aside(tmp_path: Path) -> None:
+    said: list[str] = []
+    history = History(tmp_path, warn=said.append)
+    path = history.append(night(0))
+    history.append(night(1))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert list(history.read(MACHINE)) == [night(0)]
+    assert "middle of a line" in said[0]
+    history.append(night(2))
+    assert list(history.read(MACHINE)) == [night(0), night(2)]
+    assert path.with_suffix(".broken").read_bytes().startswith(b'{"schema"')
+
+
+@pytest.mark.parametrize("line", ["not json", "[]", '{"no": "schema"}'])
+def test_a_broken_line_in_the_middle_is_named(tmp_path: Path, line: str) -> None:
+    history = History(tmp_path)
+    path = history.append(night(0))
+    path.write_text(path.read_text() + line + "\n")
+    history.append(night(1))
+    with pytest.raises(UsageError, match=r"line 2: not a night"):
+        history.read(MACHINE)
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    path = history.append(night(0))
+    path.write_text(json.dumps({**asdict(night(0)), "schema": 99}) + "\n")
+    with pytest.raises(UsageError, match="schema 99") as error:
+        history.read(MACHINE)
+    assert "update this checkout" in error.value.remedy
+
+
+def test_a_night_with_a_missing_part_is_named(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    path = history.append(night(0))
+    document = asdict(night(0))
+    del document["metrics"]
+    path.write_text(json.dumps(document) + "\n")
+    with pytest.raises(UsageError, match="line 1"):
+        history.read(MACHINE)
+
+
+def test_a_level_that_moves_is_marked_where_it_moves() -> None:
+    noise = 1.0 + generator(5, "history").normal(0.0, 0.02, 40)
+    steps = [1.0] * 15 + [1.25] * 25
+    (found,) = change_points([level * each for level, each in zip(steps, noise, strict=True)])
+    assert abs(found - 15) <= 1
+
+
+def test_a_level_that_only_scatters_has_no_change_point() -> None:
+    marked = sum(
+        bool(change_points((1.0 + generator(seed, "history").normal(0, 0.03, 40)).tolist()))
+        for seed in range(40)
+    )
+    assert marked <= 2
+    assert change_points([1.0, 1.0, 9.0]) == []
+
+
+def test_trends_show_every_machine_and_no_network(tmp_path: Path) -> None:
+    assert write_trends(History(tmp_path)) is None
+    history = History(tmp_path)
+    for number in range(8):
+        history.append(night(number, seconds=0.01 if number < 4 else 0.02))
+    history.append(replace(night(9), machine_name="8-cores", alarms=["codec: 1.2 times"]))
+    path = write_trends(history)
+    assert path is not None
+    text = path.read_text()
+    assert "<code>2-cores</code>" in text
+    assert "<code>8-cores</code>" in text
+    assert "codec: 1.2 times" in text
+    assert "http://" not in text
+    assert "https://" not in text
