@@ -19,6 +19,7 @@ class SmokeContext:
     """What these experiments use of a `Context`."""
 
     profile = Profile.SMOKE
+    repeat = 0
 
     def __init__(self, experiment: Experiment) -> None:
         self._id = experiment.id

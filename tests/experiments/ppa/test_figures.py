@@ -5,30 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.ppa import (
     _random,
+    _recovery,
+    checkpoint_cost,
     incremental_recovery,
     multi_query,
     optimum_gap,
+    partial_replication,
     plan_runtime,
     query_accuracy,
     query_fidelity,
     random_topologies,
     recovery_accuracy,
+    recovery_correlated,
+    recovery_single,
 )
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment
 from harness.figures.style import new_figure, styled
+from harness.topology import named
+from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext, smoke_table
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
     for module in (
         incremental_recovery, multi_query, optimum_gap, plan_runtime, query_accuracy,
-        query_fidelity, random_topologies, recovery_accuracy,
+        query_fidelity, random_topologies, recovery_accuracy, checkpoint_cost,
+        partial_replication, recovery_correlated, recovery_single,
     )
 }  # fmt: skip
 
@@ -75,6 +84,10 @@ def above_the_bound(table: pd.DataFrame) -> None:
     table["value"] = table["bound"] + 0.1
 
 
+def upside_down(table: pd.DataFrame) -> None:
+    table["mean"] = 1 / table["mean"]
+
+
 BENT = {
     "ppa/random-topologies": (swap("planner", "sa", "greedy"), "SA outperforms the greedy"),
     "ppa/multi-query": (swap("planner", "sa", "greedy"), "Greedy falls behind"),
@@ -83,8 +96,18 @@ BENT = {
     "ppa/recovery-accuracy": (swap("planner", "inc", "to"), "INC outperforms TO in accuracy"),
     "ppa/plan-runtime": (swap("planner", "sa", "greedy"), "Greedy has a shorter runtime"),
     "ppa/incremental-recovery": (swap("planner", "inc", "to"), "INC outperforms TO"),
+    "ppa/recovery-single": (
+        swap("contender", "CKP-5s", "CKP-30s"), "The latency with Checkpoint increases",
+    ),
+    "ppa/recovery-correlated": (
+        swap("contender", "CKP-5s", "Active-5s"), "Active replication recovers much faster",
+    ),
+    "ppa/partial-replication": (swap("series", "PPA-0", "PPA-1.0"), "PPA-0.5 takes longer"),
+    "ppa/checkpoint-cost": (
+        upside_down, "A checkpoint every second is prohibitively expensive (simulated)",
+    ),
     "ppa/optimum-gap": (above_the_bound, "No plan exceeds the proven bound"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -106,3 +129,35 @@ def test_the_same_shapes_for_every_variant() -> None:
     joins = _random.PANELS["d"][1]
     plain, joined = (_random.topologies(spec, context, 3) for spec in joins.values())
     assert [each.edges for each in plain] == [each.edges for each in joined]
+
+
+def test_half_of_the_trees_are_complete() -> None:
+    topology = named.recovery()
+    alive = np.zeros(topology.task_count, dtype=np.bool_)
+    alive[: _recovery.SOURCES] = True
+    alive[list(_recovery.half_of_the_trees())] = True
+    assert len(_recovery.half_of_the_trees()) == 8
+    assert Evaluator(topology).value(alive) == pytest.approx(0.5)
+
+
+def test_a_failed_node_is_measured_from_its_detection_until_its_task_is_back() -> None:
+    """A checkpoint one interval old: the state is fetched, then that much input done again."""
+    contender = _recovery.Contender(label="CKP-10s", checkpoint_s=10)
+    slow, fast = (
+        _recovery.measure(
+            _recovery.options_of(
+                contender, window_s=10, rate=rate, failed=[16], phase=phase, seed=1
+            )
+        ).latency_s()
+        for rate, phase in ((2_000, 0.9), (1_000, 0.1))
+    )
+    # 2 x rate tuples a second, 100 us each: 9 s of them against 1 s, on top of the checkpoint.
+    assert slow == pytest.approx(9 * 0.4 + 40_000 * (5e-6 + 2e-6), abs=1.0)
+    assert fast == pytest.approx(1 * 0.2 + 20_000 * (5e-6 + 2e-6), abs=0.5)
+
+
+def test_phases_spread_evenly() -> None:
+    phases = sorted(_recovery.phase_of(repeat) for repeat in range(10))
+    assert phases[0] >= 0
+    assert phases[-1] < 1
+    assert max(np.diff(phases)) < 0.2

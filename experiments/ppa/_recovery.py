@@ -1,0 +1,222 @@
+"""The papers' recovery topology in virtual time (000 section VI-A, 003 section 7.1).
+
+16 source tasks on four nodes, 15 synthetic tasks (8, 4, 2, 1) on a node each, 15 backup nodes.
+Every synthetic task keeps a window of 10 or 30 s that slides by a second, and passes on half of
+what it takes in. Heartbeats find a dead node within 5 s; recovery latency counts from there until
+every failed task is back where it was, the papers' definition.
+
+The machines are the papers' in so far as they can be guessed: nodes of a chosen, declared speed
+(`MACHINE`), printed beside every figure. How many tuples there are decides what recovery takes;
+what is in them does not, so tuples are counted, not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.world import World
+from harness.protocol.planned import wiring_of
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Recovery, Scheme
+from harness.topology import named
+
+WINDOWS_S = (10, 30)
+RATES = (1_000, 2_000)
+"""Tuples per second of one source task."""
+SOURCE_NODES, TASKS_PER_SOURCE_NODE = 4, 4
+LEVELS = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
+SOURCES = 16
+SYNTHETIC = tuple(range(SOURCES, SOURCES + sum(LEVELS.values())))
+"""Task numbers, O1 first."""
+MACHINE = Costs(batch_us=1_000, tuple_us=100, store_us=5, load_us=5)
+NETWORK = Network(delay_us=1_000, jitter_us=1_000, bytes_per_s=50_000_000, tuple_bytes=100)
+STAMP = (
+    "simulated, virtual time; machines chosen: 10,000 tuples/s per task, 5 µs per tuple of a "
+    "checkpoint, 400 Mbit/s"
+)
+NOTES = (
+    "Simulated in virtual time by the same protocol code as the live engine runs. The papers do "
+    "not print the speed of their machines; chosen: 100 µs to process a tuple, 5 µs to write or "
+    "read one of a checkpoint, 100 bytes a tuple, links of 400 Mbit/s, batches of one second.",
+    "Heartbeats every 2 s, suspicion after 5 s, as in the papers; detection is not part of the "
+    "recovery latency.",
+)
+END_US = 3_600_000_000
+GIVE_UP_US = 600_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A fault-tolerance scheme of the papers' legends."""
+
+    label: str
+    recovery: Recovery = Recovery.LOCAL
+    checkpoint_s: int = 15
+    trim_s: int = 5
+    replicated: tuple[int, ...] = ()
+
+    def scheme(self) -> Scheme:
+        return Scheme(
+            name=self.label,
+            recovery=self.recovery,
+            checkpoint_every=0 if self.recovery is Recovery.REPLAY else self.checkpoint_s,
+            replicated=self.replicated,
+            trim_every_us=self.trim_s * 1_000_000,
+            heartbeat_us=2_000_000,
+            suspect_after_us=5_000_000,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What one failure took."""
+
+    by_task: Mapping[int, float]
+    """Failed task to the seconds from detection until it was back where it had been."""
+
+    def latency_s(self, tasks: Collection[int] | None = None) -> float:
+        """Until the last of ``tasks`` (None: of all that failed) was back."""
+        return max(s for task, s in self.by_task.items() if tasks is None or task in tasks)
+
+
+def phase_of(repeat: int) -> float:
+    """Where in the checkpoint interval the failure of a repetition falls: the middle first, then
+    by the golden ratio, which spreads any number of them evenly."""
+    return (0.5 + repeat * 0.6180339887498949) % 1.0
+
+
+def half_of_the_trees() -> tuple[int, ...]:
+    """The sink and the whole subtree above one of its two inputs: 8 of the 15 tasks, so that half
+    of the MC-trees are complete."""
+    chosen: list[int] = []
+    first = SOURCES
+    for degree in LEVELS.values():
+        chosen += range(first, first + max(1, degree // 2))
+        first += degree
+    return tuple(chosen)
+
+
+def locations() -> Sequence[tuple[tuple[int, ...], float]]:
+    """(failed task, its weight) for the average over locations: the tasks of a level behave
+    alike, so one of each stands for all."""
+    found, first = [], SOURCES
+    for degree in LEVELS.values():
+        found.append(((first,), degree / len(SYNTHETIC)))
+        first += degree
+    return found
+
+
+def options_of(
+    contender: Contender,
+    *,
+    window_s: int,
+    rate: int,
+    failed: Collection[int],
+    phase: float,
+    seed: int,
+) -> Options:
+    """The run: windows fill, then the nodes of the ``failed`` tasks die and stay away.
+
+    They die ``phase`` (0 to 1) of a checkpoint interval after the last checkpoint.
+    """
+    topology = named.recovery(rate)
+    wiring = wiring_of(topology, dict.fromkeys(LEVELS, window_s))
+    assert len(wiring.names) == SOURCES + len(SYNTHETIC)
+    slots = TASKS_PER_SOURCE_NODE
+    nodes = [NodeInfo(name=f"s{n}", rack=f"s{n}", slots=slots) for n in range(SOURCE_NODES)]
+    nodes += [NodeInfo(name=f"w{n}", rack=f"w{n}", slots=1) for n in range(len(SYNTHETIC))]
+    nodes += [NodeInfo(name=f"b{n}", rack=f"b{n}", slots=2) for n in range(len(SYNTHETIC))]
+    every, full_s = contender.checkpoint_s, window_s * len(LEVELS) + 5
+    begin_us = int((-(-full_s // every) + 1 + phase) * every * 1_000_000) + 300_000
+    placement = [source // slots for source in range(SOURCES)]
+    placement += [SOURCE_NODES + n for n in range(len(SYNTHETIC))]
+    return Options(
+        seed=seed,
+        topology="recovery",
+        wiring=wiring,
+        scheme=contender.scheme(),
+        nodes=tuple(nodes),
+        placement=tuple(placement),
+        batches=(begin_us + GIVE_UP_US) // 1_000_000,
+        interval_us=1_000_000,
+        tuples=rate,
+        percent=50,
+        counts_only=True,
+        costs=MACHINE,
+        network=NETWORK,
+        faults=tuple(
+            Fault(kind=FaultKind.CRASH, at_us=begin_us, until_us=END_US, target=placement[task])
+            for task in sorted(failed)
+        ),
+    )
+
+
+def measure(options: Options) -> Recovered:
+    """Run until every failed task is back; `RuntimeError` if one is not after ten minutes."""
+    world = World(options, validate=False)
+    world.start()
+    begin = options.faults[0].at_us
+    world.kernel.run(until=begin - 1)
+    hit = {fault.target for fault in options.faults}
+    missing = _positions(world, hit)
+    end = begin + GIVE_UP_US
+    world.kernel.run(until=end, stop=lambda: _all_suspected(world, hit))
+    detected = world.kernel.now
+    by_task: dict[int, float] = {}
+
+    def back() -> bool:
+        """Note the failed tasks that are where they had been; True once all are."""
+        for task in [task for task, place in missing.items() if _is_back(world, task, place, hit)]:
+            by_task[task] = (world.kernel.now - detected) / 1e6
+            del missing[task]
+        return not missing
+
+    if not world.kernel.run(until=end, stop=back):
+        left = ", ".join(world.wiring.names[task] for task in missing)
+        raise RuntimeError(f"{left} not back {GIVE_UP_US / 1e6:g} s after the failure")
+    return Recovered(by_task=by_task)
+
+
+def measure_costs(options: Options) -> float:
+    """Processor time of checkpoints per processor time of computing, over the synthetic tasks,
+    in one minute of full windows without a failure."""
+    world = World(replace(options, faults=()), validate=False)
+    world.start()
+    begin = options.faults[0].at_us
+    spent = []
+    for until in (begin, begin + 60_000_000):
+        world.kernel.run(until=until)
+        spent.append(
+            [sum(each[task] for task in SYNTHETIC) for each in (world.copy_us, world.compute_us)]
+        )
+    (copied, computed), (copied_then, computed_then) = spent
+    return (copied_then - copied) / (computed_then - computed)
+
+
+def _positions(world: World, hit: Collection[int]) -> dict[int, int]:
+    """How far the primaries on the nodes ``hit`` have come."""
+    return {
+        task: copy.position
+        for node in sorted(hit)
+        if (machine := world.nodes[node].machine) is not None
+        for task, copy in machine.copies.items()
+        if copy.primary
+    }
+
+
+def _all_suspected(world: World, hit: Collection[int]) -> bool:
+    coordinator = world.coordinator
+    return coordinator is not None and not any(coordinator.views[n].alive for n in hit)
+
+
+def _is_back(world: World, task: int, position: int, hit: Collection[int]) -> bool:
+    coordinator = world.coordinator
+    assert coordinator is not None
+    primary = coordinator.tasks[task].primary
+    if primary is None or primary.node in hit:
+        return False
+    machine = world.nodes[primary.node].machine
+    copy = machine.copies.get(task) if machine is not None else None
+    return copy is not None and copy.primary and copy.position >= position
