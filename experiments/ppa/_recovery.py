@@ -208,7 +208,7 @@ def _positions(world: World, hit: Collection[int]) -> dict[int, int]:
 
 def _all_suspected(world: World, hit: Collection[int]) -> bool:
     coordinator = world.coordinator
-    return coordinator is not None and not any(coordinator.views[n].alive for n in hit)
+    return coordinator is not None and not any(coordinator.members[n].alive for n in hit)
 
 
 def _is_back(world: World, task: int, position: int, hit: Collection[int]) -> bool:

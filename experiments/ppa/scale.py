@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from experiments.ppa import _recovery
 from harness.claims import Claim, ClaimKind
-from harness.engines.restoration import Restorations
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.topologies import layered
-from harness.engines.simulated.world import World
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import SCHEMES, stamp
 from harness.protocol.registry import NodeInfo
@@ -103,44 +102,18 @@ def options_of(leaves: int, plan: str, seed: int) -> Options:
     )
 
 
-def measure(options: Options) -> tuple[float, int]:
-    """(seconds from detection until every lost task is back where it was, tasks lost)."""
-    world = World(options, validate=False, notes_progress=True)
-    world.start()
-    begin = options.faults[0].at_us
-    hit = {fault.target for fault in options.faults}
-    lost = {task for task, node in enumerate(options.placement) if node in hit}
-    world.kernel.run(until=begin)
-    followed = Restorations(world.notes)
-    seen = len(world.notes)
-
-    def back() -> bool:
-        nonlocal seen
-        for noted in world.notes[seen:]:
-            followed.note(noted)
-        seen = len(world.notes)
-        return len(followed.done) >= len(lost) and not followed.open
-
-    if not world.kernel.run(until=begin + GIVE_UP_US, stop=back):
-        raise RuntimeError(f"not recovered within {GIVE_UP_US / 1e6:g} s of virtual time")
-    assert lost == {way.task for way in followed.done}, "each lost task comes back once"
-    detected = max(way.detected_us for way in followed.done)
-    restored = max(way.restored_us or 0 for way in followed.done)
-    return (restored - detected) / 1e6, len(lost)
-
-
 def run(point: Point, context: Context) -> Outcome:
     """One rack's loss under one plan."""
     leaves, plan = int(str(point["leaves"])), str(point["plan"])
     context.progress(f"{leaves} sources, {plan}")
     options = options_of(leaves, plan, context.seed("rack"))
-    recovery_s, lost = measure(options)
+    recovered = _recovery.measure(options)
     primaries = len(set(options.placement))
     return Outcome(
         values={
             "nodes": primaries,
-            "tasks_lost": lost,
-            "recovery_s": recovery_s,
+            "tasks_lost": len(recovered.by_task),
+            "recovery_s": recovered.latency_s(),
             "rack_losses_per_day": RACK_EVENTS_PER_HOUR_AND_NODE * primaries * 24,
         }
     )
