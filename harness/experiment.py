@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from harness.cluster.base import Cluster, ClusterSpec
+    from harness.cluster.base import Action, Cluster, ClusterSpec
     from harness.results.tables import Results
 
 Kept = TypeVar("Kept")
@@ -135,6 +135,8 @@ class Experiment:
     it runs."""
     accepts: frozenset[str] = frozenset()
     """Names of the user's options that this experiment understands."""
+    actions: frozenset[Action] = frozenset()
+    """What its failures do to nodes, where not every backend of a cluster can."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for options that cannot be used, before anything is
     started; called with the profile and the options it accepts."""

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.catalogue import estimate_s
+from harness.cluster.backends import DEFAULT
 from harness.cluster.base import Cluster, ClusterSpec, Report
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
-from harness.experiment import Experiment, Kept, experiment_seed
+from harness.experiment import Experiment, Kept, Origin, experiment_seed
 from harness.results.provenance import (
     code_fingerprint,
     describe_commit,
@@ -96,6 +97,7 @@ class ClusterPool:
         if self._cluster is not None and self._cluster.spec == spec:
             try:
                 self._cluster.restore(report)
+                self._cluster.tidy()
             except EnvironmentFailure as failure:
                 report(f"the warm cluster did not recover ({failure.what}): starting a new one")
             else:
@@ -194,11 +196,18 @@ class Runner:
     """Makes runs and keeps their records."""
 
     def __init__(
-        self, store: Store, make_cluster: Callable[[ClusterSpec], Cluster], observer: Observer
+        self,
+        store: Store,
+        make_cluster: Callable[[ClusterSpec], Cluster],
+        observer: Observer,
+        *,
+        backend: str = DEFAULT,
     ) -> None:
+        """``backend``: its name, for the records of what is measured on its clusters."""
         self._store = store
         self._pool = ClusterPool(make_cluster)
         self._observer = observer
+        self._backend = backend
         self._machine = machine_name()
 
     def plan(
@@ -303,6 +312,7 @@ class Runner:
             code=code_fingerprint(experiment.group),
             commit=describe_commit(),
             machine=describe_machine(),
+            backend=self._backend if experiment.origin is Origin.MEASURED else "",
             versions=describe_versions(),
             started_unix_s=now,
             seconds=0.0,

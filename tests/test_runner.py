@@ -12,7 +12,7 @@ import pytest
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context, Experiment
+from harness.experiment import Context, Experiment, Origin
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, Outcome, Point, Profile
 from harness.results.store import Store
@@ -42,6 +42,19 @@ def test_every_point_is_run_and_kept(tmp_path: Path) -> None:
     noise = campaign.results().series("noise", ["x", "repeat"])
     assert noise.groupby("repeat")["seed"].nunique().tolist() == [1, 1], "one seed for all points"
     assert noise["seed"].nunique() == 2, "another seed for another repetition"
+
+
+def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> None:
+    def campaign(experiment: Experiment, backend: str) -> str:
+        store = Store(tmp_path / backend)
+        runner = Runner(store, no_cluster, Watcher(), backend=backend)
+        (record,) = runner.execute(runner.plan([experiment], SMOKE)[:1], SMOKE)
+        return record.campaign
+
+    measured = replace(toy(), origin=Origin.MEASURED)
+    assert campaign(measured, "local") != campaign(measured, "docker")
+    computed = replace(toy(), origin=Origin.COMPUTED)
+    assert campaign(computed, "local") == campaign(computed, "docker")
 
 
 def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:

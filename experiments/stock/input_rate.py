@@ -60,8 +60,7 @@ def run(point: Point, context: Context) -> Outcome:
 
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(cluster_spec(context.profile))
-    directory = cluster.run_directory / f"rates-{context.directory.name}"
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = cluster.scratch(f"rates-{context.directory.name}")
     setup = Setup(scheme="checkpoint", brief=context.profile is Profile.SMOKE)
     engine = warm_engine(find_engine("structured"), setup, cluster, context)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.options import cluster_option
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
 from harness.text import format_duration
@@ -27,10 +28,10 @@ Examples:
   ./faultline cluster down""",
 )
 def command() -> None:
-    """Kafka, Redis and Spark on this machine, for trying things by hand.
+    """Kafka, Redis and Spark, for trying things by hand.
 
     Experiments start and stop clusters of their own; this is for everything else. Only programs
-    of your user that read the credential files can use a cluster; it listens on loopback alone.
+    of your user that read the credential files can use a cluster.
     """
 
 
@@ -42,6 +43,7 @@ Examples:
   ./faultline cluster up --racks 3 --cores-per-worker 2 --json
   ./faultline cluster up --keep        leave logs and data there after `cluster down`""",
 )
+@cluster_option
 @click.option("--racks", default=2, show_default=True, help="Racks: nodes that fail together.")
 @click.option("--workers-per-rack", default=1, show_default=True, help="Spark workers in each.")
 @click.option("--nodes-per-worker", default=1, show_default=True, help="Nodes on each worker.")
@@ -51,12 +53,12 @@ Examples:
 )
 @click.option("--keep", is_flag=True, help="Leave logs and data there when it is taken down.")
 @json_option
-def up(*, keep: bool, as_json: bool, **shape: int) -> None:
+def up(*, backend: str, keep: bool, as_json: bool, **shape: int) -> None:
     """Start a cluster and leave it running until `./faultline cluster down`."""
+    from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
-    from harness.cluster.local.cluster import LocalCluster
 
-    cluster = LocalCluster(ClusterSpec(**shape), keep=keep)
+    cluster = find_backend(backend).make(ClusterSpec(**shape), keep=keep)
     begun_s = time.monotonic()
     cluster.start(_progress(begun_s))
     cluster.release()
@@ -159,24 +161,19 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 
 def _describe(record: ClusterRecord) -> dict[str, Any]:
     """What can be told of a cluster from outside, without a secret."""
+    from harness.cluster.backends import find_backend
     from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
-    from harness.cluster.processes import Machine, is_alive
-    from harness.cluster.run_directory import read_journal
+    from harness.cluster.processes import Machine
 
     here = Machine.here()
-    newest = dict(read_journal(record.directory))
-    transient = {"keeper", "kafka-format"}
     path = addresses_file(record.directory)
     return {
         "run": record.run,
+        "backend": record.backend,
         "state": _state(record, here),
         "up_for_s": round(time.time() - record.started_unix_s, 1),
         "directory": str(record.directory),
-        "servers": {
-            name: record.machine == here and is_alive(identity)
-            for name, identity in newest.items()
-            if name not in transient
-        },
+        "servers": dict(find_backend(record.backend).servers(record)),
         "addresses": json.loads(path.read_text()) if path.exists() else {},
         "credentials": {
             "kafka": str(kafka_file(record.directory)),
@@ -198,7 +195,9 @@ def _state(record: ClusterRecord, here: Any) -> str:
 
 def _show(description: dict[str, Any]) -> None:
     age = format_duration(description["up_for_s"])
-    click.echo(f"{description['run']}  {description['state']}, since {age}")
+    click.echo(
+        f"{description['run']}  {description['backend']}, {description['state']}, since {age}"
+    )
     dead = [name for name, alive in description["servers"].items() if not alive]
     living = [name for name, alive in description["servers"].items() if alive]
     click.echo(f"  alive      {', '.join(living) or 'nothing'}")

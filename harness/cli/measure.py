@@ -13,9 +13,10 @@ import click
 from harness.claims import Claim, ClaimKind
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
-from harness.cluster.backends import find_backend
+from harness.cluster.backends import Backend, find_backend
 from harness.errors import UsageError
 from harness.experiment import Experiment
+from harness.failures.files import read_schedule
 from harness.report.build import ReportWriter
 from harness.report.verdicts import Judged, judge
 from harness.results.provenance import machine_name
@@ -42,7 +43,9 @@ def measure(
     store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
     display = ProgressDisplay(lambda experiment, campaign: _announce(writer, display, experiment))
-    runner = Runner(store, find_backend(backend).make, display)
+    place = find_backend(backend)
+    _check_actions(experiments, settings, place)
+    runner = Runner(store, place.make, display, backend=place.name)
     runs = runner.plan(experiments, settings)
     if dry_run:
         _show_plan(runs, settings, as_json=as_json)
@@ -64,6 +67,17 @@ def measure(
     ]
     _summarize(judged, records, report.index, as_json=as_json)
     return exit_code(judged, strict=strict)
+
+
+def _check_actions(
+    experiments: Sequence[Experiment], settings: RunSettings, backend: Backend
+) -> None:
+    """Refuse what the backend cannot do to its nodes before anything is started."""
+    for experiment in experiments:
+        backend.demand(experiment.actions, experiment.id)
+    if schedule := settings.options.get("failures"):
+        planned = {event.action for event in read_schedule(schedule).events}
+        backend.demand(planned, f"the schedule {schedule}")
 
 
 def check_out(out: Path) -> None:

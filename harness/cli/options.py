@@ -36,19 +36,22 @@ profile_option = click.option(
 )
 
 
+cluster_option = click.option(
+    "--cluster",
+    "backend",
+    type=click.Choice(list(BACKENDS)),
+    default=DEFAULT,
+    show_default=True,
+    help="Where Kafka, Redis and Spark run.",
+)
+
+
 def run_options(command: Command) -> Command:
     """The options of the commands that measure."""
     for option in reversed(
         [
             profile_option,
-            click.option(
-                "--cluster",
-                "backend",
-                type=click.Choice(list(BACKENDS)),
-                default=DEFAULT,
-                show_default=True,
-                help="Where Kafka, Redis and Spark run.",
-            ),
+            cluster_option,
             click.option(
                 "--seed", default=DEFAULT_SEED, show_default=True, help="Root of all randomness."
             ),

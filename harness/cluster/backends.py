@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.errors import UsageError
+from harness.text import did_you_mean
+
+if TYPE_CHECKING:
+    from harness.cluster.ownership import ClusterRecord
+
+
+class Make(Protocol):
+    """Builds a cluster of that shape; starts nothing."""
+
+    def __call__(self, spec: ClusterSpec, *, keep: bool = False) -> Cluster: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,22 +27,56 @@ class Backend:
     name: str
     """As it is given to ``--cluster`` and stands in `Cluster.backend`."""
     summary: str
-    make: Callable[[ClusterSpec], Cluster]
-    """A cluster of that shape, not started yet."""
+    capabilities: frozenset[Action]
+    """What can be done to its nodes."""
+    make: Make
+    servers: Callable[[ClusterRecord], Mapping[str, bool]]
+    """Every server of a cluster on record, by name: whether it lives."""
+    remove: Callable[[ClusterRecord], None]
+    """Remove what the backend made for a cluster on record, beside processes of this machine and
+    the run directory. May be called twice, and for a cluster of which nothing is left."""
+
+    def demand(self, actions: Iterable[Action], what: str) -> None:
+        """Raise `UsageError` if one of ``actions``, which ``what`` needs, cannot be done."""
+        missing = sorted(set(actions) - self.capabilities)
+        if missing:
+            able = [b.name for b in BACKENDS.values() if set(missing) <= b.capabilities]
+            raise UsageError(
+                f"{what} needs {', '.join(missing)}, which a {self.name} cluster cannot do",
+                remedy=f"use --cluster {' or '.join(able)}"
+                if able
+                else f"leave it out, or use {', '.join(sorted(self.capabilities))}",
+            )
 
 
-def _local(spec: ClusterSpec) -> Cluster:
+def _make_local(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     # Imported on use: a command that starts no server should not load what servers need.
     from harness.cluster.local.cluster import LocalCluster
 
-    return LocalCluster(spec)
+    return LocalCluster(spec, keep=keep)
 
+
+def _local_servers(record: ClusterRecord) -> Mapping[str, bool]:
+    from harness.cluster.local.cluster import servers
+
+    return servers(record)
+
+
+def _nothing(record: ClusterRecord) -> None:
+    """A local cluster is processes and a directory, nothing else."""
+
+
+_BREAK = frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
+_CUT = frozenset({Action.CUT, Action.HEAL})
 
 _ALL = (
     Backend(
         name="local",
         summary="child processes on this machine's loopback interface; nothing to install",
-        make=_local,
+        capabilities=_BREAK,
+        make=_make_local,
+        servers=_local_servers,
+        remove=_nothing,
     ),
 )
 
@@ -43,6 +88,6 @@ def find_backend(name: str) -> Backend:
     """The backend called ``name``. Raises `UsageError` that lists them all."""
     if name not in BACKENDS:
         raise UsageError(
-            f"there is no cluster backend {name!r}", remedy=f"use one of {', '.join(BACKENDS)}"
+            f"there is no cluster backend {name!r}", remedy=did_you_mean(name, BACKENDS)
         )
     return BACKENDS[name]

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
 
 Report = Callable[[str], None]
@@ -87,11 +88,23 @@ class Victim:
     """One node an action really reached."""
 
     node: str
-    processes: tuple[int, ...]
-    """The pids it was done to; empty when nothing was alive there. When a rack with several nodes
-    to a worker is killed, the worker's own processes stand with its first node."""
+    reached: bool
+    """Whether it was done: the node lived (a restart: was dead) and the backend saw that it took
+    effect. This, not a pid, is the proof of a kill: some backends have no pids to show."""
     at_unix_s: float
-    """When the last of them had been signalled."""
+    """When it was done: when the last process had been signalled, when the command came back."""
+    executors: int | None = None
+    """How many executors, or registered hosts of a node, were among what it was done to: a worker
+    on which nothing ran is no failure of an engine. None where the backend cannot see them."""
+    processes: tuple[int, ...] = ()
+    """The pids it was done to, as the harness's machine numbers them; empty where they cannot be
+    known. When a rack with several nodes to a worker is killed, the worker's own processes stand
+    with its first node."""
+
+    @property
+    def felt(self) -> bool:
+        """Whether an engine must have noticed: reached, and something of an engine ran there."""
+        return self.reached and self.executors != 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +119,21 @@ class Usage:
     """How it was counted, and why a field is None."""
 
 
+CLOCK_LIMIT_S = 0.05
+"""Half of what the load generator may be late: a clock further off would decide latencies."""
+
+
 class Cluster(ABC):
     """Kafka, Redis, a Spark master and its workers, up together and gone together."""
 
     backend: str
     """"local", "docker" or "external"."""
     spec: ClusterSpec
+    run: str
+    """Random and unique; marks everything that is made for this cluster."""
     run_directory: Path
-    """Mode 0700; logs, checkpoints and credentials of this cluster."""
+    """Of the harness's own machine, mode 0700: logs, credentials, files of drivers. Executors may
+    not see it: see `checkpoint_location`."""
 
     @abstractmethod
     def start(self, report: Report) -> None:
@@ -125,7 +145,11 @@ class Cluster(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop every process of this cluster. May be called twice."""
+        """Stop every process of this cluster, remove what it made. May be called twice."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let the cluster outlive this process, until `faultline cluster down`."""
 
     @property
     @abstractmethod
@@ -163,14 +187,43 @@ class Cluster(ABC):
         """
 
     @abstractmethod
-    def register_host(self, node: str, pid: int) -> None:
-        """Tell the cluster that ``node`` lives in process ``pid`` and its descendants.
+    def register_host(self, node: str, host: HostProcess) -> None:
+        """Tell the cluster that ``node`` lives in the process ``host`` and its descendants.
 
         Needed where several nodes share a worker: only the engine knows which process hosts
         which node, and without it `apply` cannot tell them apart. A later registration of the
-        same node replaces the earlier one (a new incarnation). Raises `UsageError` where a node
-        is a whole worker, or when there is no such process on this cluster.
+        same node replaces the earlier one (a new incarnation). The node's own process says who it
+        is (`HostProcess.here`): its pid may be another one, or nobody's, on the harness's machine.
+        Raises `UsageError` where a node is a whole worker, or when there is no such process on
+        that worker.
         """
+
+    @abstractmethod
+    def scratch(self, name: str) -> Path:
+        """A directory of the harness's own machine for the files of one run, until `tidy`."""
+
+    @abstractmethod
+    def checkpoint_location(self, name: str) -> str:
+        """A URI that drivers and executors can both write below; new for a new ``name``.
+
+        It lives until `tidy` or `stop`. Raises `UsageError` for a name that is no plain word.
+        """
+
+    @abstractmethod
+    def tidy(self) -> None:
+        """Remove what ended runs left on a warm cluster: checkpoints, files of dead executors.
+
+        Call it between runs, when no query is running. What running applications need stays.
+        Raises `EnvironmentFailure` when too little disk is left for another run.
+        """
+
+    def clock_offset_s(self) -> Mapping[str, float | None]:
+        """How far each node's clock is ahead of the harness's; None where it cannot be asked.
+
+        Latencies subtract two clocks, so `start` and `restore` refuse a cluster with a clock that
+        is off by more than `CLOCK_LIMIT_S`.
+        """
+        return dict.fromkeys((node.name for node in self.nodes()), 0.0)
 
     @abstractmethod
     def nodes(self) -> Sequence[Node]: ...
@@ -180,7 +233,8 @@ class Cluster(ABC):
         """Node name to whether its worker is registered with the master and not cut or paused."""
 
     @abstractmethod
-    def capabilities(self) -> frozenset[Action]: ...
+    def capabilities(self) -> frozenset[Action]:
+        """What `apply` can do; known before `start`."""
 
     @abstractmethod
     def apply(self, action: Action, target: str) -> Sequence[Victim]:

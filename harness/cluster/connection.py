@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,17 +41,18 @@ def write_credentials(
     kafka: KafkaEndpoint,
     redis: RedisEndpoint,
     settings: Mapping[str, str],
-    secret: str,
+    secret: str | None,
+    log4j: str,
 ) -> None:
     """Write what a client needs, each file readable by its owner only."""
-    options = {name.removeprefix("kafka."): value for name, value in kafka.spark().items()}
-    text = "".join(f"{name}={value}\n" for name, value in options.items())
-    write_private(kafka_file(directory), text)
-    url = f"redis://:{redis.password}@{redis.host}:{redis.port}/0\n"
-    write_private(redis_file(directory), url)
+    properties = {"bootstrap.servers": kafka.bootstrap, **kafka.java_properties()}
+    # Java's format of properties: a line break inside a value (a certificate) is written as \\n.
+    lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]
+    write_private(kafka_file(directory), "".join(lines))
+    write_private(redis_file(directory), redis.url() + "\n")
     driver_configuration(directory).mkdir(mode=0o700)
     write_private(spark_file(directory), defaults_text(settings, secret))
-    shutil.copy(directory / "conf" / "log4j2.properties", driver_configuration(directory))
+    (driver_configuration(directory) / "log4j2.properties").write_text(log4j)
     addresses = {
         "kafka": kafka.bootstrap,
         "redis": f"{redis.host}:{redis.port}",
@@ -61,7 +61,13 @@ def write_credentials(
     addresses_file(directory).write_text(json.dumps(addresses, indent=2) + "\n")
 
 
-def defaults_text(settings: Mapping[str, str], secret: str) -> str:
+def defaults_text(settings: Mapping[str, str], secret: str | None) -> str:
     """The text of spark-defaults.conf."""
-    values = {**settings, "spark.authenticate.secret": secret}
+    values = dict(settings)
+    if secret is not None:
+        values["spark.authenticate.secret"] = secret
     return "".join(f"{key} {value}\n" for key, value in values.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

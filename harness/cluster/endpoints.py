@@ -1,62 +1,203 @@
-"""Where the servers of a cluster are reached, and with which credentials."""
+"""Where the servers of a cluster are reached, and with which credentials.
+
+An endpoint is written down once and then spoken in the words of each client library. All of them
+hold secrets: they go to child processes through standard input or a private file, never onto a
+command line, into a record or into a log.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    import redis
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """How a connection is encrypted, as texts in PEM: executors on other machines have no files
+    of the harness's."""
+
+    ca: str | None = None
+    """Certificates of the authorities that a server's certificate must come from; None for those
+    that the system trusts."""
+    certificate: str | None = None
+    """The client's own certificate chain, where the server demands one."""
+    key: str | None = field(default=None, repr=False)
+    """Its private key, in PKCS 8, without a passphrase."""
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError(
+                "a client's certificate and its key belong together, and only one was given",
+                remedy="give both or neither",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class KafkaEndpoint:
-    """How to reach the broker, in the words of each client library. Holds a password: never
-    put it into results or logs."""
+    """How to reach the brokers."""
 
     bootstrap: str
-    username: str
-    password: str
+    """Addresses for the harness and for drivers."""
+    executors_bootstrap: str | None = None
+    """Addresses for processes on the cluster's nodes, where they differ."""
+    username: str | None = None
+    password: str | None = None
+    mechanism: str | None = None
+    """Of SASL: "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512" with a name and a password; any other
+    one with its settings in `librdkafka` and `java`. None for no SASL."""
+    tls: Tls | None = None
+    librdkafka: Mapping[str, str] = field(default_factory=dict)
+    """Further settings for confluent-kafka, for what has no field here."""
+    java: Mapping[str, str] = field(default_factory=dict)
+    """Further settings for Java clients, Spark's connector among them."""
+    topic_prefix: str = ""
+    """Every topic of the run must begin with it; empty where the broker is the run's own."""
+    replication: int = 1
+    """Copies of each topic that is made."""
 
-    def confluent(self) -> dict[str, str | int]:
+    def __post_init__(self) -> None:
+        if self.mechanism in _LOGIN_MODULES and not (self.username and self.password):
+            raise UsageError(
+                f"the SASL mechanism {self.mechanism} needs a user's name and a password",
+                remedy="give both, or another mechanism",
+            )
+        if self.mechanism and self.mechanism not in _LOGIN_MODULES and not self.java:
+            raise UsageError(
+                f"the SASL mechanism {self.mechanism} needs settings of its own for Java clients",
+                remedy="give its sasl.* settings, or use one of " + ", ".join(_LOGIN_MODULES),
+            )
+
+    @property
+    def security_protocol(self) -> str:
+        secure = "SSL" if self.tls else "PLAINTEXT"
+        return f"SASL_{secure}" if self.mechanism else secure
+
+    def confluent(self, *, on_executor: bool = False) -> dict[str, str | int]:
         """Configuration for confluent-kafka clients."""
+        tls = self.tls or Tls()
         return {
-            "bootstrap.servers": self.bootstrap,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": self.username,
-            "sasl.password": self.password,
-        }
-
-    def kafka_python(self) -> dict[str, str]:
-        """Keyword arguments for kafka-python clients."""
-        return {
-            "bootstrap_servers": self.bootstrap,
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_plain_username": self.username,
-            "sasl_plain_password": self.password,
+            "bootstrap.servers": self._addresses(on_executor),
+            "security.protocol": self.security_protocol,
+            **_given(
+                {
+                    "sasl.mechanism": self.mechanism,
+                    "sasl.username": self.username if self.mechanism else None,
+                    "sasl.password": self.password if self.mechanism else None,
+                    "ssl.ca.pem": tls.ca,
+                    "ssl.certificate.pem": tls.certificate,
+                    "ssl.key.pem": tls.key,
+                }
+            ),
+            **self.librdkafka,
         }
 
     def spark(self) -> dict[str, str]:
-        """Options for Spark's Kafka source and sink."""
+        """Options for Spark's Kafka source and sink. Driver and executors get the same ones, so
+        the addresses are those that executors can reach."""
+        options = {"bootstrap.servers": self._addresses(on_executor=True), **self.java_properties()}
+        return {f"kafka.{name}": value for name, value in options.items()}
+
+    def java_properties(self) -> dict[str, str]:
+        """A Java client's properties, without the addresses."""
+        tls = self.tls or Tls()
         return {
-            "kafka.bootstrap.servers": self.bootstrap,
-            "kafka.security.protocol": "SASL_PLAINTEXT",
-            "kafka.sasl.mechanism": "PLAIN",
-            "kafka.sasl.jaas.config": (
-                "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                f'username="{self.username}" password="{self.password}";'
+            "security.protocol": self.security_protocol,
+            **_given(
+                {
+                    "sasl.mechanism": self.mechanism,
+                    "sasl.jaas.config": self._jaas(),
+                    "ssl.truststore.type": "PEM" if tls.ca else None,
+                    "ssl.truststore.certificates": tls.ca,
+                    "ssl.keystore.type": "PEM" if tls.key else None,
+                    "ssl.keystore.certificate.chain": tls.certificate,
+                    "ssl.keystore.key": tls.key,
+                }
             ),
+            **self.java,
         }
+
+    def _jaas(self) -> str | None:
+        if self.mechanism not in _LOGIN_MODULES:
+            return None
+        return login(self.mechanism, self.username or "", self.password or "")
+
+    def _addresses(self, on_executor: bool) -> str:
+        return (on_executor and self.executors_bootstrap) or self.bootstrap
 
     def __repr__(self) -> str:
         return f"KafkaEndpoint({self.bootstrap!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RedisEndpoint:
-    """How to reach the Redis server. Holds a password."""
+    """How to reach the Redis server."""
 
     host: str
     port: int
-    password: str
+    executors_host: str | None = None
+    """The server's name for processes on the cluster's nodes, where it differs."""
+    executors_port: int | None = None
+    database: int = 0
+    username: str | None = None
+    password: str | None = None
+    tls: Tls | None = None
+    key_prefix: str = ""
+    """Every key of the run must begin with it; empty where the server is the run's own."""
+
+    def client(self, *, on_executor: bool = False, **options: Any) -> redis.Redis:
+        """A client, which connects at its first command. ``options`` go to `redis.Redis`."""
+        import redis
+
+        if self.tls is not None:
+            options |= {"ssl": True, **_given({"ssl_ca_data": self.tls.ca})}
+            if self.tls.key is not None:
+                raise UsageError(
+                    "a client certificate cannot be given to Redis in memory",
+                    remedy="let the server ask for a user's name and a password instead",
+                )
+        return redis.Redis(
+            host=(on_executor and self.executors_host) or self.host,
+            port=(on_executor and self.executors_port) or self.port,
+            db=self.database,
+            username=self.username,
+            password=self.password,
+            **options,
+        )
+
+    def url(self) -> str:
+        """As ``redis-cli -u`` takes it, password included."""
+        scheme = "rediss" if self.tls else "redis"
+        user, password = quote(self.username or ""), quote(self.password or "", safe="")
+        credentials = f"{user}:{password}@" if self.password else ""
+        return f"{scheme}://{credentials}{self.host}:{self.port}/{self.database}"
 
     def __repr__(self) -> str:
         return f"RedisEndpoint({self.host!r}, {self.port})"
+
+
+def login(mechanism: str, username: str, password: str, *options: str) -> str:
+    """A line of Java's login configuration."""
+    credentials = f"username={_quoted(username)} password={_quoted(password)}"
+    return " ".join([_LOGIN_MODULES[mechanism], "required", credentials, *options]) + ";"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _given(settings: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if value is not None}

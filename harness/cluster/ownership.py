@@ -7,8 +7,9 @@ last one is gone. A cluster's owner is the harness process that started it, or n
 
 A cluster whose owner is dead is buried by the next start: every process that carries the
 cluster's run in its environment, and every process in the cluster's journal whose pid *and* start
-time still agree, is killed; then its directory goes. Records of another machine, of another
-container (pids mean something else there) or of a living owner are never touched.
+time still agree, is killed; its backend removes what else it made; then its directory goes.
+Records of another machine, of another container (pids mean something else there) or of a living
+owner are never touched.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.cluster.base import Report
 from harness.cluster.processes import (
@@ -56,6 +58,11 @@ class ClusterRecord:
     keep: bool
     """Leave the directory, without its secrets, when the processes are gone."""
     started_unix_s: float
+    backend: str = "local"
+    """Its name in `harness.cluster.backends`."""
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    """What the backend needs to find, show and remove what it made beside processes of this
+    machine. JSON; no secret."""
 
     def abandoned(self, here: Machine) -> bool:
         """True when its owner is certainly dead."""
@@ -127,8 +134,12 @@ class Registry:
         return dead
 
     def bury(self, record: ClusterRecord) -> None:
-        """Kill every process of the cluster, remove its directory, strike it off the register."""
+        """Kill every process of the cluster, remove all that its backend made and its directory,
+        and strike it off the register."""
+        from harness.cluster.backends import find_backend  # which builds on this module
+
         end_processes(record)
+        find_backend(record.backend).remove(record)
         if record.keep:
             remove_secrets(record.directory)
         elif journal_path(record.directory).exists():  # it is a run directory, nothing else
@@ -176,6 +187,8 @@ def _read_record(path: Path) -> ClusterRecord | None:
             owner=None if owner is None else ProcessIdentity(**owner),
             keep=entry["keep"],
             started_unix_s=entry["started_unix_s"],
+            backend=entry["backend"],
+            resources=entry["resources"],
         )
     except FileNotFoundError:  # another harness buried it between the listing and now
         return None

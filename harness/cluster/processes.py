@@ -17,8 +17,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 RUN_VARIABLE = "FAULTLINE_RUN"
 """In the environment of every process that belongs to a cluster: the run's identifier."""
@@ -37,6 +38,39 @@ class ProcessIdentity:
     pid: int
     started_ticks: int
     """Clock ticks between the boot of the machine and the start of the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostProcess:
+    """The process that a node lives in, as that process sees itself.
+
+    Inside a container its pid is another one than outside, so it means something only together
+    with the worker; its start time shows that the pid has not changed hands.
+    """
+
+    worker: str
+    pid: int
+    started_ticks: int
+
+    @classmethod
+    def here(cls) -> HostProcess:
+        """Of the calling process, which must be one of a worker's (a Spark task's Python)."""
+        own = identify(os.getpid())
+        assert own is not None, "a process that runs this has a pid"
+        return cls(
+            worker=os.environ.get(WORKER_VARIABLE, ""), pid=own.pid, started_ticks=own.started_ticks
+        )
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        return ProcessIdentity(pid=self.pid, started_ticks=self.started_ticks)
+
+    def to_json(self) -> dict[str, str | int]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> HostProcess:
+        return cls(**document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from dataclasses import asdict
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.processes import ProcessIdentity
+from harness.errors import EnvironmentFailure, UsageError
 
 _SECRET_PLACES = ("secrets", "driver-conf", "kafka", "redis")
 
@@ -62,3 +64,29 @@ def remove_secrets(directory: Path) -> None:
     """Remove every file of a stopped cluster that holds a secret."""
     for name in _SECRET_PLACES:
         shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def make_place(parent: Path, name: str) -> Path:
+    """The directory ``name`` in ``parent``, which only its owner can enter.
+
+    Raises `UsageError` for a name that would lead elsewhere.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UsageError(
+            f"{name!r} cannot name a directory of a run",
+            remedy="use letters, digits, dots, dashes and underscores, a letter or digit first",
+        )
+    parent.mkdir(mode=0o700, exist_ok=True)
+    (parent / name).mkdir(mode=0o700, exist_ok=True)
+    return parent / name
+
+
+def check_room(directory: Path, least_bytes: int) -> None:
+    """Raise `EnvironmentFailure` when less than that is free where ``directory`` lies."""
+    free = shutil.disk_usage(directory).free
+    if free < least_bytes:
+        raise EnvironmentFailure(
+            f"only {free / 2**20:,.0f} MB are free where {directory} lies; a cluster needs "
+            f"{least_bytes / 2**20:,.0f} MB",
+            remedy="free some disk space, or set XDG_STATE_HOME to a directory on a larger disk",
+        )

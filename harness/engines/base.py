@@ -100,7 +100,8 @@ class Work:
     interval_s: float
     """Trigger or batch interval. The load begins at a whole multiple of it."""
     directory: Path
-    """New and empty, readable by its owner alone: for checkpoints and logs."""
+    """Of the harness's machine, new and empty, readable by its owner alone: for logs and tables.
+    What executors write too goes to `Cluster.checkpoint_location`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,8 +62,8 @@ class Disturbance:
 
 
 def reached(done: InjectedFailure) -> bool:
-    """Whether an action really did something to a node."""
-    return any(victim.processes for victim in done.victims) and done.error is None
+    """Whether an action was really done to a node on which something of the engine ran."""
+    return any(victim.felt for victim in done.victims) and done.error is None
 
 
 def planned(schedule: Schedule) -> int:
@@ -77,7 +77,7 @@ def disturbances(record: PassRecord) -> list[Disturbance]:
     for number, done in enumerate(record.injected):
         if done.event.action not in BREAKS or not reached(done):
             continue
-        nodes = sorted(victim.node for victim in done.victims if victim.processes)
+        nodes = sorted(victim.node for victim in done.victims if victim.felt)
         found.append(
             Disturbance(
                 action=done.event.action,

@@ -195,7 +195,7 @@ def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
         "kills_planned": len(schedule.kills),
         "kills_done": len(killed),
         "processes_killed": sum(done.processes for done in kills),
-        "nodes_killed": sorted({v.node for done in killed for v in done.victims if v.processes}),
+        "nodes_killed": sorted({v.node for done in killed for v in done.victims if v.felt}),
         "kill_lateness_s": max((done.lateness_s for done in kills), default=None),
         "injection_errors": [done.error for done in failed.injected if done.error],
         "killed_at_s": min((done.at_unix_s - failed.start_unix_s for done in killed), default=None),

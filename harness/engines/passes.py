@@ -133,7 +133,7 @@ class Pass:
     ) -> None:
         self.plan, self._cluster, self._engine = plan, cluster, engine
         self._directory, self._context = directory, context
-        token = f"{plan.name}-{secrets.token_hex(4)}"
+        token = f"{cluster.kafka.topic_prefix}{plan.name}-{secrets.token_hex(4)}"
         topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
         self._load = load_plan(plan.workload, plan.rate, topic_of)
         self.work = Work(

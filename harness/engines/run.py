@@ -58,9 +58,7 @@ def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
         actions=cluster.capabilities(),
         duration_s=run.load_s,
     )
-    # Checkpoints lie in the cluster's run directory, which only its owner may read.
-    directory = cluster.run_directory / f"run-{context.directory.name}"
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = cluster.scratch(f"run-{context.directory.name}")
     passes = _Passes(run, cluster, engine, directory, context)
     warmup_s = run.warmup_s if engine.used else run.first_warmup_s
     if warmup_s > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +28,7 @@ def topics(
         NewTopic(
             name,
             partitions,
-            1,
+            kafka.replication,
             config={
                 "message.timestamp.type": "LogAppendTime" if name in appended else "CreateTime"
             },
@@ -38,8 +39,17 @@ def topics(
     try:
         yield
     finally:
-        # A broker that died meanwhile has its own error on the way; topics die with the cluster.
-        admin.delete_topics(list(wanted), operation_timeout=_WITHIN_S)
+        _delete(admin, list(wanted))
+
+
+def _delete(admin: Any, names: Sequence[str]) -> None:
+    """Delete topics and wait until the broker has; a topic that is still there would cost the
+    next pass disk and file handles."""
+    for future in admin.delete_topics(names, operation_timeout=_WITHIN_S).values():
+        # A broker that died meanwhile has its own error on the way, and a topic that stays is
+        # removed with everything else of the run.
+        with contextlib.suppress(Exception):
+            future.result(timeout=_WITHIN_S)
 
 
 def _all(futures: Mapping[str, Any], done: str) -> None:

@@ -19,7 +19,7 @@ class InjectedFailure:
 
     event: FailureEvent
     victims: Sequence[Victim]
-    """The nodes that were reached; a kill that reached no process has no pids in any of them."""
+    """The nodes it was done to, each with whether it was reached."""
     at_unix_s: float
     """When the action was done (had been tried, if it failed)."""
     lateness_s: float
@@ -40,6 +40,8 @@ class InjectedFailure:
             "victims": [
                 {
                     "node": victim.node,
+                    "reached": victim.reached,
+                    "executors": victim.executors,
                     "processes": list(victim.processes),
                     "at_unix_s": victim.at_unix_s,
                 }

@@ -67,6 +67,9 @@ class Record:
     """`harness.results.provenance.code_fingerprint` of the experiment's group."""
     commit: str
     machine: Mapping[str, Any]
+    backend: str = ""
+    """What kind of cluster it was measured on (`harness.cluster.backends`); empty where no server
+    ran."""
     versions: Mapping[str, str]
     started_unix_s: float
     seconds: float
@@ -81,6 +84,7 @@ class Record:
     def campaign(self) -> str:
         """Runs of one campaign may stand in one table: same code, seed, options, machine."""
         same = [self.code, self.root_seed, self.options, self.machine, self.profile]
+        same += [self.backend] if self.backend else []
         return sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:12]
 
 

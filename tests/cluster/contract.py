@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec
 from harness.errors import UsageError
 from tests.cluster.helpers import eventually
 
@@ -129,10 +129,7 @@ class ClusterContract:
         consumer.close()
 
     def test_redis_keeps_what_is_set(self, cluster: Cluster) -> None:
-        import redis
-
-        endpoint = cluster.redis
-        with redis.Redis(endpoint.host, endpoint.port, password=endpoint.password) as client:
+        with cluster.redis.client() as client:
             client.set("contract", b"kept")
             assert client.get("contract") == b"kept"
 
@@ -152,14 +149,14 @@ class ClusterContract:
 
         (victim,) = cluster.apply(Action.KILL, "r1n1")
         assert victim.node == "r1n1"
-        assert victim.processes
+        assert victim.reached
         eventually(lambda: not cluster.alive()["r1n1"])
         assert application.runs_on(everywhere - {"r1w1"})
         assert before is None or (cluster.usage()["r1n1"].cpu_s or 0) >= before
 
         victims = cluster.apply(Action.KILL, "r2")
         assert [victim.node for victim in victims] == ["r2n1", "r2n2"]
-        assert all(victim.processes for victim in victims)
+        assert all(victim.reached for victim in victims)
         eventually(lambda: [n for n, up in cluster.alive().items() if up] == ["r1n2"])
         assert application.runs_on({"r1w2"})
 
@@ -170,20 +167,20 @@ class ClusterContract:
     def test_a_killed_node_can_be_started_again(self, cluster: Cluster) -> None:
         cluster.apply(Action.KILL, "r1n1")
         (victim,) = cluster.apply(Action.RESTART, "r1n1")
-        assert victim.processes
+        assert victim.reached
         eventually(lambda: cluster.alive()["r1n1"], limit_s=90)
 
     def test_the_dead_stay_dead_and_the_living_are_left_alone(self, cluster: Cluster) -> None:
-        assert cluster.apply(Action.RESTART, "r1n1")[0].processes == ()
+        assert not cluster.apply(Action.RESTART, "r1n1")[0].reached
         cluster.apply(Action.KILL, "r1n1")
-        assert cluster.apply(Action.KILL, "r1n1")[0].processes == ()
+        assert not cluster.apply(Action.KILL, "r1n1")[0].reached
         assert not cluster.alive()["r1n1"]
 
     def test_a_paused_node_is_silent_until_it_is_resumed(self, cluster: Cluster) -> None:
         if not {Action.PAUSE, Action.RESUME} <= cluster.capabilities():
             pytest.skip(f"the {cluster.backend} backend cannot pause")
         victims = cluster.apply(Action.PAUSE, "r2")
-        assert all(victim.processes for victim in victims)
+        assert all(victim.reached for victim in victims)
         assert [name for name, up in cluster.alive().items() if up] == ["r1n1", "r1n2"]
         cluster.apply(Action.RESUME, "r2")
         eventually(lambda: all(cluster.alive().values()))
@@ -195,6 +192,22 @@ class ClusterContract:
             assert used.cpu_s is None or used.cpu_s > 0
             assert used.resident_bytes is None or used.resident_bytes > 0
             assert used.method
+
+    def test_what_a_run_leaves_is_removed_and_what_runs_goes_on(
+        self, cluster: Cluster, application: Driver
+    ) -> None:
+        (cluster.scratch("contract") / "file").write_text("left")
+        assert cluster.checkpoint_location("contract") == cluster.checkpoint_location("contract")
+        cluster.tidy()
+        assert list(cluster.scratch("contract").iterdir()) == []
+        assert application.next_workers()
+        with pytest.raises(UsageError):
+            cluster.checkpoint_location("../contract")
+
+    def test_every_nodes_clock_is_near_the_harnesss(self, cluster: Cluster) -> None:
+        offsets = cluster.clock_offset_s()
+        assert list(offsets) == [node.name for node in cluster.nodes()]
+        assert all(offset is None or abs(offset) <= CLOCK_LIMIT_S for offset in offsets.values())
 
     def test_an_unknown_target_is_refused(self, cluster: Cluster) -> None:
         with pytest.raises(UsageError, match="no node or rack 'r9n9'") as caught:
@@ -217,5 +230,5 @@ class ClusterContract:
     def test_the_configuration_of_an_application_holds_no_secret(self, cluster: Cluster) -> None:
         text = json.dumps(cluster.spark_conf())
         assert "secret" not in {key.split(".")[-1] for key in cluster.spark_conf()}
-        assert cluster.kafka.password not in text
-        assert cluster.redis.password not in text
+        assert str(cluster.kafka.password) not in text
+        assert str(cluster.redis.password) not in text

@@ -31,10 +31,10 @@ from harness.cluster.local import kafka_broker, redis_daemon
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.launching import free_port
 from harness.cluster.local.programs import find_programs
-from harness.cluster.local.spark_settings import REPOSITORY
 from harness.cluster.ownership import Registry
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
+from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, driver, silent
 from tests.cluster.helpers import eventually
@@ -52,7 +52,7 @@ def secrets_of(cluster: LocalCluster) -> list[str]:
     defaults = (cluster.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
     found = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
     assert found is not None
-    return [cluster.kafka.password, cluster.redis.password, found[1]]
+    return [str(cluster.kafka.password), str(cluster.redis.password), found[1]]
 
 
 class TestLocalCluster(ClusterContract):

@@ -15,7 +15,7 @@ from harness.cluster.base import Action, Node
 from harness.cluster.local.launching import Child, Launcher
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.local.workers import Workers
-from harness.cluster.processes import WORKER_VARIABLE, read_stat
+from harness.cluster.processes import WORKER_VARIABLE, HostProcess, identify, read_stat
 from harness.errors import UsageError
 from tests.cluster.helpers import FAMILY, end_run, eventually
 
@@ -107,6 +107,13 @@ def shared(tmp_path: Path) -> Iterator[Rig]:
     rig.end()
 
 
+def host_of(pid: int, worker: str = "") -> HostProcess:
+    """What the process would say of itself; a start time that fits nobody if it is gone."""
+    identity = identify(pid)
+    ticks = identity.started_ticks if identity is not None else 0
+    return HostProcess(worker=worker, pid=pid, started_ticks=ticks)
+
+
 def silent(text: str) -> None:
     """A report that nobody reads."""
 
@@ -184,12 +191,12 @@ def test_usage_counts_earlier_incarnations(rig: Rig) -> None:
 
 def test_a_node_that_is_a_worker_takes_no_registration(rig: Rig) -> None:
     with pytest.raises(UsageError, match="is a whole worker"):
-        rig.workers.register_host("r1n1", os.getpid())
+        rig.workers.register_host("r1n1", host_of(os.getpid()))
 
 
 def test_nodes_of_one_worker_die_alone(shared: Rig) -> None:
     root = next(iter(shared.made["r1w1"].pids() - {shared.made["r1w1"].child.process.pid}))  # type: ignore[union-attr]
-    shared.workers.register_host("r1n2", root)
+    shared.workers.register_host("r1n2", host_of(root))
     assert shared.apply(Action.KILL, "r1n2") == {"r1n2": {root}}
     assert shared.dead() == {"r1n2"}
     assert shared.made["r1w1"].child is not None
@@ -200,9 +207,9 @@ def test_a_new_incarnation_registers_in_place_of_the_old(shared: Rig) -> None:
     child = shared.made["r1w1"].child
     assert child is not None
     (host,) = shared.made["r1w1"].pids() - {child.process.pid}
-    shared.workers.register_host("r1n2", host)
+    shared.workers.register_host("r1n2", host_of(host))
     shared.apply(Action.KILL, "r1n2")
-    shared.workers.register_host("r1n2", child.process.pid)
+    shared.workers.register_host("r1n2", host_of(child.process.pid))
     assert shared.dead() == set()
 
 
@@ -210,7 +217,7 @@ def test_a_rack_of_shared_workers_dies_as_a_whole(shared: Rig) -> None:
     child = shared.made["r1w1"].child
     assert child is not None
     (host,) = shared.made["r1w1"].pids() - {child.process.pid}
-    shared.workers.register_host("r1n2", host)
+    shared.workers.register_host("r1n2", host_of(host))
     done = shared.apply(Action.KILL, "r1n1", "r1n2", "r1n3", "r1n4", rack=True)
     assert done["r1n2"] == {host}
     assert done["r1n1"] == {child.process.pid}
@@ -224,14 +231,14 @@ def test_a_node_without_a_known_process_is_not_killed(shared: Rig) -> None:
 
 def test_only_a_process_of_its_worker_can_host_a_node(shared: Rig) -> None:
     (host, *_) = shared.made["r2w1"].pids()
-    with pytest.raises(UsageError, match="not a process of worker r1w1"):
-        shared.workers.register_host("r1n1", host)
+    with pytest.raises(UsageError, match="no living process of worker r1w1"):
+        shared.workers.register_host("r1n1", host_of(host))
     with subprocess.Popen([sys.executable, "-S", "-c", ""]) as gone:
         pass
     with pytest.raises(UsageError, match="cannot host node"):
-        shared.workers.register_host("r1n1", gone.pid)
+        shared.workers.register_host("r1n1", host_of(gone.pid))
 
 
 def test_an_unknown_node_is_refused(shared: Rig) -> None:
     with pytest.raises(UsageError, match="no node 'r9n9'"):
-        shared.workers.register_host("r9n9", os.getpid())
+        shared.workers.register_host("r9n9", host_of(os.getpid()))

@@ -50,6 +50,8 @@ def injected(schedule: Schedule = SCHEDULE) -> list[InjectedFailure]:
             victims=[
                 Victim(
                     node="r1n1",
+                    reached=True,
+                    executors=1,
                     processes=(4711, 4712) if event.action is Action.KILL else (),
                     at_unix_s=START + event.at_s + 0.1,
                 )

@@ -317,7 +317,9 @@ def test_output_that_stayed_tentative_does_not_equal_the_truth() -> None:
 
 def done(at_s: float, action: str, target: str, *nodes: str) -> InjectedFailure:
     event = FailureEvent(at_s=at_s, action=Action(action), target=target)
-    victims = [Victim(node=node, processes=(7,), at_unix_s=START + at_s) for node in nodes]
+    victims = [
+        Victim(node=node, reached=True, processes=(7,), at_unix_s=START + at_s) for node in nodes
+    ]
     return InjectedFailure(event=event, victims=victims, at_unix_s=START + at_s, lateness_s=0.0)
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from harness.cluster.base import Action, Cluster, Node, Usage, Victim
+from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
     Engine,
@@ -201,6 +202,9 @@ class ToyCluster:
     def health(self) -> None:
         """It cannot be ill."""
 
+    def scratch(self, name: str) -> Path:
+        return make_place(self.run_directory / "scratch", name)
+
     def restore(self, report: Any) -> None:
         self.dead.clear()
 
@@ -209,7 +213,7 @@ class ToyCluster:
             self.dead.add(target)
         else:
             self.dead.discard(target)
-        return [Victim(node=target, processes=(4711,), at_unix_s=time.time())]
+        return [Victim(node=target, reached=True, processes=(4711,), at_unix_s=time.time())]
 
 
 def _usage(cpu_s: float) -> Usage:

@@ -29,7 +29,7 @@ class FakeCluster:
             raise UsageError("there is no nowhere", remedy="use r1")
         if target == "bug":
             raise ZeroDivisionError("oh")
-        return [Victim(node=target, processes=(11, 12), at_unix_s=time.time())]
+        return [Victim(node=target, reached=True, processes=(11, 12), at_unix_s=time.time())]
 
 
 def inject(*events: FailureEvent) -> tuple[FakeCluster, Sequence[InjectedFailure]]:

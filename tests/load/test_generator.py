@@ -30,6 +30,7 @@ class Broker:
         self._host: Any = Producer({"bootstrap.servers": "unused", "test.mock.num.brokers": 1})
         found = next(iter(self._host.list_topics(timeout=20).brokers.values()))
         self.bootstrap = f"{found.host}:{found.port}"
+        self.topic_prefix, self.replication = "", 1
 
     def confluent(self) -> dict[str, str | int]:
         return {"bootstrap.servers": self.bootstrap}

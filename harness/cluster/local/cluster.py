@@ -41,18 +41,24 @@ from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
 from harness.cluster.local.programs import Programs, find_programs
 from harness.cluster.local.redis_daemon import RedisDaemon
-from harness.cluster.local.spark_settings import (
-    REPOSITORY,
-    application_settings,
-    driver_environment,
-    server_environment,
-)
+from harness.cluster.local.spark_settings import application_settings, server_environment
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
 from harness.cluster.local.workers import Workers
 from harness.cluster.ownership import NOBODY, ClusterRecord, Registry, end_processes
-from harness.cluster.processes import Machine, identify
-from harness.cluster.run_directory import journal_path, remove_secrets, write_journal
+from harness.cluster.processes import HostProcess, Machine, identify, is_alive, marked
+from harness.cluster.run_directory import (
+    check_room,
+    journal_path,
+    make_place,
+    read_journal,
+    remove_secrets,
+    write_journal,
+)
+from harness.cluster.spark import LOG4J, REPOSITORY, driver_environment
 from harness.errors import EnvironmentFailure, UsageError
+
+HOST = "127.0.0.1"
+"""Where Kafka, Redis, the Spark master and drivers listen."""
 
 MINIMUM_FREE_BYTES = 1 << 30
 """A cluster starts only with this much room; a run that fills the disk measures nothing."""
@@ -141,12 +147,19 @@ class LocalCluster(Cluster):
             spec=self.spec,
             programs=self._found,
             run_directory=self.run_directory,
+            driver_host=HOST,
             racks=racks,
         )
 
     def driver_environment(self) -> dict[str, str]:
         self._demand_started()
-        return driver_environment(self._found, self.run_directory, self.run)
+        return driver_environment(
+            java_home=self._found.java_home,
+            spark_home=self._found.spark_home,
+            run_directory=self.run_directory,
+            run=self.run,
+            host=HOST,
+        )
 
     def health(self) -> None:
         self._demand_started()
@@ -181,8 +194,24 @@ class LocalCluster(Cluster):
     def usage(self) -> Mapping[str, Usage]:
         return self._demand_started().usage()
 
-    def register_host(self, node: str, pid: int) -> None:
-        self._demand_started().register_host(node, pid)
+    def register_host(self, node: str, host: HostProcess) -> None:
+        self._demand_started().register_host(node, host)
+
+    def scratch(self, name: str) -> Path:
+        self._demand_started()
+        return make_place(self.run_directory / "scratch", name)
+
+    def checkpoint_location(self, name: str) -> str:
+        self._demand_started()
+        return make_place(self.run_directory / "checkpoints", name).as_uri()
+
+    def tidy(self) -> None:
+        self._demand_started()
+        for place in ("checkpoints", "scratch"):
+            shutil.rmtree(self.run_directory / place, ignore_errors=True)
+        living = marked(self.run)
+        remove_dead_executors(self.run_directory, [stat.pid for stat in living])
+        check_room(self.run_directory, MINIMUM_FREE_BYTES)
 
     def _demand_started(self) -> Workers:
         if self._record is None or self._workers is None:
@@ -198,7 +227,7 @@ class LocalCluster(Cluster):
                     remedy="give a new or an empty directory",
                 )
             directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check_room(directory.parent)
+            check_room(directory.parent, MINIMUM_FREE_BYTES)
             directory.mkdir(mode=0o700, exist_ok=True)
             directory.chmod(0o700)
             for name in ("logs", "secrets", "tmp", "work", "spark-local"):
@@ -218,6 +247,7 @@ class LocalCluster(Cluster):
             owner=identify(os.getpid()),
             keep=self._keep,
             started_unix_s=time.time(),
+            backend=self.backend,
         )
 
     def _keep_watch(self) -> None:
@@ -244,7 +274,6 @@ class LocalCluster(Cluster):
             launcher,
             java=programs.java,
             jars=programs.broker_jars,
-            password=secrets.token_urlsafe(24),
             options=(),
         )
         self._redis = RedisDaemon(
@@ -286,6 +315,7 @@ class LocalCluster(Cluster):
             redis=self.redis,
             settings=self.spark_conf(),
             secret=self._secret,
+            log4j=LOG4J,
         )
 
     def _begin_workers(self, server: Server) -> Iterable[Server]:
@@ -340,16 +370,6 @@ def _check(spec: ClusterSpec) -> None:
         )
 
 
-def _check_room(directory: Path) -> None:
-    free = shutil.disk_usage(directory).free
-    if free < MINIMUM_FREE_BYTES:
-        raise EnvironmentFailure(
-            f"only {free / 2**20:,.0f} MB are free where {directory} lies; a cluster needs "
-            f"{MINIMUM_FREE_BYTES / 2**20:,.0f} MB",
-            remedy="free some disk space, or set XDG_STATE_HOME to a directory on a larger disk",
-        )
-
-
 def _nodes(spec: ClusterSpec) -> tuple[Node, ...]:
     return tuple(
         Node(
@@ -362,3 +382,43 @@ def _nodes(spec: ClusterSpec) -> tuple[Node, ...]:
         for worker in range(1, spec.workers_per_rack + 1)
         for place in range(1, spec.nodes_per_worker + 1)
     )
+
+
+def servers(record: ClusterRecord) -> dict[str, bool]:
+    """Every server of a cluster on record, in the order of their start: whether it lives."""
+    here = record.machine == Machine.here()
+    newest = dict(read_journal(record.directory))
+    return {
+        name: here and is_alive(identity)
+        for name, identity in newest.items()
+        if name not in ("keeper", "kafka-format")
+    }
+
+
+def remove_dead_executors(run_directory: Path, living: Iterable[int]) -> None:
+    """Remove the work and spill directories of executors that none of ``living`` is in.
+
+    A worker that lives does this itself when an application ends; one that was killed, or whose
+    executors were, leaves them.
+    """
+    used: set[str] = set()
+    for pid in living:
+        used |= _directories_of(pid)
+    for place in (
+        *(run_directory / "work").glob("*/app-*/*"),
+        *(run_directory / "spark-local").glob("spark-*/executor-*"),
+    ):
+        if str(place) not in used:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _directories_of(pid: int) -> set[str]:
+    """An executor's working directory, and those that its worker gave it for spilling."""
+    proc = Path("/proc") / str(pid)
+    try:
+        environment = (proc / "environ").read_bytes().split(b"\0")
+        given = [v for v in environment if v.startswith(b"SPARK_EXECUTOR_DIRS=")]
+        spill = given[0].split(b"=", 1)[1].decode(errors="replace").split(":") if given else []
+        return {str((proc / "cwd").readlink()), *spill}
+    except OSError:  # it ended meanwhile
+        return set()

@@ -46,6 +46,8 @@ class Launcher:
     directory: Path
     environment: Mapping[str, str]
     """The whole environment of a server; nothing else is inherited."""
+    host: str = "127.0.0.1"
+    """The address that Kafka, Redis, the Spark master and drivers listen on."""
 
     def spawn(
         self,
@@ -251,8 +253,8 @@ def _last_lines(text: str, count: int) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
 
 
-def free_port() -> int:
-    """A loopback TCP port on which nobody listens now.
+def free_port(host: str = "127.0.0.1") -> int:
+    """A TCP port of a local address on which nobody listens now.
 
     Taken from below the range that the kernel hands out to outgoing connections, where a port
     can be lost to any client at any moment. Somebody may still bind it first: `Server.ready`
@@ -265,7 +267,7 @@ def free_port() -> int:
         port = choice.randint(*span)
         with socket.socket() as probe:
             try:
-                probe.bind(("127.0.0.1", port))
+                probe.bind((host, port))
             except OSError:
                 continue
             return port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import redis
@@ -11,7 +12,7 @@ from harness.cluster.local.launching import Child, Launcher, Server, free_port
 from harness.cluster.run_directory import write_private
 
 _CONFIGURATION = """\
-bind 127.0.0.1
+bind {host}
 port {port}
 protected-mode yes
 requirepass {password}
@@ -20,6 +21,8 @@ save ""
 appendonly no
 dir "{directory}"
 """
+
+_READY = "Ready to accept connections"
 
 
 class RedisDaemon(Server):
@@ -32,15 +35,15 @@ class RedisDaemon(Server):
         self._program = program
         self._home = launcher.directory / "redis"
         self._home.mkdir(mode=0o700)
-        self.endpoint = RedisEndpoint(host="127.0.0.1", port=0, password=password)
+        self.endpoint = RedisEndpoint(host=launcher.host, port=0, password=password)
 
     def launch(self) -> Child:
-        self.endpoint = RedisEndpoint(
-            host="127.0.0.1", port=free_port(), password=self.endpoint.password
-        )
+        host = self.launcher.host
+        self.endpoint = replace(self.endpoint, port=free_port(host))
         configuration = write_private(
             self._home / "redis.conf",
             _CONFIGURATION.format(
+                host=host,
                 port=self.endpoint.port,
                 password=self.endpoint.password,
                 directory=self._home,
@@ -49,16 +52,13 @@ class RedisDaemon(Server):
         return self.launcher.spawn("redis", [str(self._program), str(configuration)])
 
     def answers(self) -> bool:
-        # With our password: whoever else got the port would refuse it.
-        client = redis.Redis(
-            host=self.endpoint.host,
-            port=self.endpoint.port,
-            password=self.endpoint.password,
-            socket_timeout=5,
-        )
-        try:
-            return bool(client.ping())
-        except redis.RedisError:
+        # The password goes to the port only once our own process says that it has it: whoever
+        # else bound it first would be told the password otherwise.
+        assert self.child is not None
+        if _READY not in self.child.log_text():
             return False
-        finally:
-            client.close()
+        with self.endpoint.client(socket_timeout=5) as client:
+            try:
+                return bool(client.ping())
+            except redis.RedisError:
+                return False

@@ -13,14 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.cluster.base import Action, Node, Report, Usage, Victim
 from harness.cluster.local.launching import Server, wait_for
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.processes import (
+    HostProcess,
     ProcessIdentity,
     ProcessStat,
-    identify,
     is_alive,
     members,
     signal_all,
@@ -85,20 +86,21 @@ class Workers:
         with self._lock:
             return [self._begin(slot) for slot in self._slots.values()]
 
-    def register_host(self, node: str, pid: int) -> None:
+    def register_host(self, node: str, host: HostProcess) -> None:
         share = self._share(node)
         if not self._shared:
             raise UsageError(
                 f"node {node} is a whole worker, so no process can be registered for it",
                 remedy="start the cluster with nodes_per_worker of 2 or more",
             )
-        identity = identify(pid)
-        ours = {stat.pid for stat in members(self._run).get(share.node.worker, ())}
-        if identity is None or pid not in ours:
+        identity = host.identity
+        ours = {stat.identity for stat in members(self._run).get(share.node.worker, ())}
+        if identity not in ours:
             raise UsageError(
-                f"process {pid} cannot host node {node}: it is not a process of worker "
-                f"{share.node.worker}",
-                remedy="register the process id that the node's task reports, while it runs",
+                f"process {host.pid} of worker {host.worker!r} cannot host node {node}: it is no "
+                f"living process of worker {share.node.worker}",
+                remedy="register what `HostProcess.here()` says in the node's own task, while it "
+                "runs",
             )
         with self._lock:
             if share.host_process is not None and share.host_process != identity:
@@ -185,7 +187,7 @@ class Workers:
     ) -> list[Victim]:
         victims = self._signal(shares, number, whole=whole)
         for share, victim in zip(shares, victims, strict=True):
-            share.paused = number == signal.SIGSTOP and bool(victim.processes)
+            share.paused = number == signal.SIGSTOP and victim.reached
         return victims
 
     def _restart(self, shares: Sequence[_Share]) -> list[Victim]:
@@ -199,6 +201,7 @@ class Workers:
         return [
             Victim(
                 node=share.node.name,
+                reached=share.node.name in started,
                 processes=started.get(share.node.name, ()),
                 at_unix_s=time.time(),
             )
@@ -214,10 +217,16 @@ class Workers:
         spend: bool = False,
     ) -> list[Victim]:
         owner: dict[ProcessIdentity, str] = {}
+        hosts = {share.host_process for share in shares}
+        engines: set[ProcessIdentity] = set()
 
         def find() -> Iterable[ProcessStat]:
             for name, stats in self._processes(shares, whole=whole).items():
                 for stat in stats:
+                    if stat.identity not in owner and (
+                        stat.identity in hosts or is_executor(stat.pid)
+                    ):
+                        engines.add(stat.identity)
                     owner[stat.identity] = name
                     yield stat
 
@@ -232,6 +241,8 @@ class Workers:
         return [
             Victim(
                 node=share.node.name,
+                reached=bool(reached[share.node.name]),
+                executors=sum(stat.identity in engines for stat in reached[share.node.name]),
                 processes=tuple(sorted(stat.pid for stat in reached[share.node.name])),
                 at_unix_s=done.at_unix_s,
             )
@@ -280,6 +291,16 @@ class Workers:
 def tree_of(root: ProcessIdentity | None) -> list[ProcessStat]:
     """``root`` and its living descendants; empty when it is None or gone."""
     return tree([root.pid]) if root is not None and is_alive(root) else []
+
+
+def is_executor(pid: int) -> bool:
+    """Whether this is the virtual machine of a Spark executor."""
+    try:
+        return (
+            b"CoarseGrainedExecutorBackend" in (Path("/proc") / str(pid) / "cmdline").read_bytes()
+        )
+    except OSError:  # it ended meanwhile
+        return False
 
 
 def _runs(slot: _Slot) -> bool:

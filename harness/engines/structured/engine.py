@@ -59,6 +59,7 @@ class StructuredEngine:
         assert work.workload.reference is not None, work.workload.name
         self.used = True
         self._marks = [application.mark() for application in self.applications]
+        checkpoints = self._cluster.checkpoint_location(work.name)
         for copy, application in enumerate(self.applications):
             application.order(
                 "begin",
@@ -66,7 +67,7 @@ class StructuredEngine:
                 topics=dict(work.topic_of),
                 out_topic=work.out_topic,
                 copy=copy,
-                checkpoint=str(work.directory / f"checkpoints-{copy}"),
+                checkpoint=f"{checkpoints}/{copy}",
                 trigger_s=work.interval_s,
             )
         for mark, application in zip(self._marks, self.applications, strict=True):

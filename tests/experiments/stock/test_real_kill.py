@@ -72,8 +72,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome
         (cluster,) = context.started
         logs = list(cluster.run_directory.glob("applications-*/*.log"))
         text = "".join(log.read_text(errors="replace") for log in logs)
-        assert cluster.kafka.password not in text
-        assert cluster.kafka.password not in json.dumps(outcome.values, default=str)
+        assert str(cluster.kafka.password) not in text
+        assert str(cluster.kafka.password) not in json.dumps(outcome.values, default=str)
         yield outcome, text
     finally:
         context.applications.close()

@@ -1,0 +1,126 @@
+"""What a broker that belongs to a run is configured with: KRaft, one node, no door without a lock.
+
+Clients log in with SCRAM, which proves the password without sending it: whoever binds a dead
+broker's port learns nothing from the clients that come back. The broker's own controller listener
+uses PLAIN with a password of its own (SCRAM needs the metadata that the controller has yet to
+serve); only the broker itself connects there, in the same process, so that password leaves it
+only while it lives.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from dataclasses import dataclass, field
+from secrets import token_urlsafe
+
+from harness.cluster.endpoints import KafkaEndpoint, login
+
+USERNAME = "faultline"
+MECHANISM = "SCRAM-SHA-256"
+HEAP = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Xss512k", "-XX:-UsePerfData")
+STARTED = "Kafka Server started"
+"""Stands in the broker's log once it serves."""
+
+LOG4J = """\
+status=error
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=%d %p %c{1}: %m%n
+rootLogger.level=warn
+rootLogger.appenderRef.c.ref=C
+logger.k.name=kafka.server.KafkaRaftServer
+logger.k.level=info
+"""
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{controller}
+listeners=CLIENT://{client},CONTROLLER://{controller}
+advertised.listeners=CLIENT://{client}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=CLIENT
+listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT,CLIENT:SASL_PLAINTEXT
+sasl.enabled.mechanisms={mechanism}
+listener.name.controller.sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol={mechanism}
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.client.scram-sha-256.sasl.jaas.config={client_login}
+listener.name.controller.plain.sasl.jaas.config={controller_login}
+log.dirs={data}
+num.network.threads=2
+num.io.threads=4
+num.recovery.threads.per.data.dir=1
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+message.max.bytes=16777216
+log.segment.bytes=67108864
+log.cleaner.dedupe.buffer.size=4194304
+auto.create.topics.enable=false
+"""
+
+
+def _new_cluster_id() -> str:
+    """A random UUID as Kafka writes it. With its first bit cleared it begins with a letter: one
+    id in 64 would begin with a dash, which Kafka's own tools take for an option."""
+    number = uuid.uuid4().bytes
+    return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """What makes one broker itself, on whatever addresses it listens."""
+
+    cluster_id: str = field(default_factory=_new_cluster_id)
+    password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
+    controller_password: str = field(default_factory=lambda: token_urlsafe(24), repr=False)
+
+    def endpoint(self, address: str) -> KafkaEndpoint:
+        """``address``: "host:port" of the client listener."""
+        return KafkaEndpoint(
+            bootstrap=address, username=USERNAME, password=self.password, mechanism=MECHANISM
+        )
+
+    def properties(self, *, client: str, controller: str, data: str) -> str:
+        """The text of server.properties. It holds passwords.
+
+        A static quorum (controller.quorum.voters): the storage does not know its ports, so it can
+        be served on others.
+        """
+        return _PROPERTIES.format(
+            client=client,
+            controller=controller,
+            mechanism=MECHANISM,
+            client_login=login(MECHANISM, USERNAME, self.password),
+            controller_login=login(
+                "PLAIN",
+                "controller",
+                self.controller_password,
+                f'user_controller="{self.controller_password}"',
+            ),
+            data=data,
+        )
+
+    def format_arguments(self, properties: str) -> str:
+        """The text of an argument file for ``kafka.tools.StorageTool``, one argument a line: the
+        password must not stand on its command line. ``properties``: the path of the above."""
+        arguments = [
+            "format",
+            "-t",
+            self.cluster_id,
+            "-c",
+            properties,
+            "--ignore-formatted",
+            "--add-scram",
+            f"{MECHANISM}=[name={USERNAME},password={self.password}]",
+        ]
+        return "".join(f"{argument}\n" for argument in arguments)

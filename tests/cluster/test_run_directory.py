@@ -1,0 +1,56 @@
+"""Places of one run, and the room for them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.local.cluster import remove_dead_executors
+from harness.cluster.run_directory import check_room, make_place
+from harness.errors import EnvironmentFailure, UsageError
+
+
+def test_a_place_is_private_and_may_be_asked_for_again(tmp_path: Path) -> None:
+    place = make_place(tmp_path / "scratch", "run-1.twin")
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert make_place(tmp_path / "scratch", "run-1.twin") == place
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/a", "-a", ".a"])
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a directory"):
+        make_place(tmp_path, name)
+
+
+def test_too_little_room_is_told(tmp_path: Path) -> None:
+    check_room(tmp_path, 1)
+    with pytest.raises(EnvironmentFailure, match="MB are free"):
+        check_room(tmp_path, 1 << 60)
+
+
+@pytest.mark.slow
+def test_only_directories_of_dead_executors_are_removed(tmp_path: Path) -> None:
+    living, dead = (tmp_path / "work" / "r1w1.1" / "app-1" / number for number in "01")
+    spilling, spilled = (tmp_path / "spark-local" / "spark-a" / f"executor-{n}" for n in "01")
+    for place in (living, dead, spilling, spilled):
+        place.mkdir(parents=True)
+        (place / "file").touch()
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "input(1)"],
+        cwd=living,
+        env={**os.environ, "SPARK_EXECUTOR_DIRS": str(spilling)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # the kernel shows the environment only once the program runs
+        remove_dead_executors(tmp_path, [process.pid])
+        process.communicate(b"\n")
+    assert living.exists()
+    assert spilling.exists()
+    assert not dead.exists()
+    assert not spilled.exists()
