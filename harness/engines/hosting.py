@@ -11,6 +11,7 @@ What is done at a `Place` without a server (links, timers, reading) has no funct
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -45,6 +46,14 @@ class Place(StrEnum):
     """In the record of the run; a host also sends messages where copies are noted to be."""
 
 
+LONGEST_ERROR = 4_000
+"""Characters of a traceback; it travels in every heartbeat until the copy is retired."""
+
+
+class NoRoom(Exception):
+    """A store cannot keep a checkpoint, now or ever: it is too large, or the store full."""
+
+
 class CheckpointStore(Protocol):
     """What a store does for checkpoints; each call is atomic."""
 
@@ -53,7 +62,7 @@ class CheckpointStore(Protocol):
         nothing and is never refused."""
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
-        """Keep ``checkpoint``; False if its term is refused."""
+        """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
 
     def get(self, task: int, position: int | None) -> told.Checkpoint | None:
         """The checkpoint at ``position``, or the latest one; None if there is none."""
@@ -97,9 +106,14 @@ class Deed:
 # -- operators -----------------------------------------------------------------------------
 
 
-def process(effect: do.ProcessBatch, operator: TaskOperator) -> told.BatchProcessed:
+def process(
+    effect: do.ProcessBatch, operator: TaskOperator
+) -> told.BatchProcessed | told.BatchFailed:
     """Run one batch."""
-    state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
+    try:
+        state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
+    except Exception:  # whatever a user's code raises is the protocol's business
+        return _failed(effect, effect.run, effect.batch)
     return told.BatchProcessed(
         cause=effect.cause,
         task=effect.task,
@@ -112,11 +126,16 @@ def process(effect: do.ProcessBatch, operator: TaskOperator) -> told.BatchProces
     )
 
 
-def rebuild(effect: do.RebuildState, operator: TaskOperator) -> told.StateRebuilt:
+def rebuild(
+    effect: do.RebuildState, operator: TaskOperator
+) -> told.StateRebuilt | told.BatchFailed:
     """Run batches for their state alone."""
-    state = effect.state
-    for batch, inputs in enumerate(effect.inputs, effect.first_batch):
-        state, _ = operator.process(state, batch, inputs)
+    state, batch = effect.state, effect.first_batch
+    try:
+        for batch, inputs in enumerate(effect.inputs, effect.first_batch):
+            state, _ = operator.process(state, batch, inputs)
+    except Exception:
+        return _failed(effect, told.Run.STABLE, batch)
     return told.StateRebuilt(
         cause=effect.cause,
         task=effect.task,
@@ -126,14 +145,39 @@ def rebuild(effect: do.RebuildState, operator: TaskOperator) -> told.StateRebuil
     )
 
 
+def _failed(
+    effect: do.ProcessBatch | do.RebuildState, run: told.Run, batch: int
+) -> told.BatchFailed:
+    """What is being handled, with the end of its traceback."""
+    return told.BatchFailed(
+        cause=effect.cause,
+        task=effect.task,
+        incarnation=effect.incarnation,
+        run=run,
+        ticket=effect.ticket,
+        batch=batch,
+        error=traceback.format_exc()[-LONGEST_ERROR:],
+    )
+
+
 # -- the store -----------------------------------------------------------------------------
 
 
 def store_checkpoint(
     effect: do.StoreCheckpoint, store: CheckpointStore
-) -> told.CheckpointStored | told.CheckpointRefused:
+) -> told.CheckpointStored | told.CheckpointRefused | told.CheckpointFailed:
     checkpoint = effect.checkpoint
-    if not store.put(checkpoint):
+    try:
+        kept = store.put(checkpoint)
+    except NoRoom as refusal:
+        return told.CheckpointFailed(
+            cause=effect.cause,
+            task=checkpoint.task,
+            incarnation=effect.incarnation,
+            position=checkpoint.position,
+            reason=str(refusal),
+        )
+    if not kept:
         return told.CheckpointRefused(
             cause=effect.cause, task=checkpoint.task, incarnation=effect.incarnation
         )
@@ -209,10 +253,12 @@ def publish_output(
 
 EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
     {
-        do.ProcessBatch: Deed(Place.OPERATOR, (told.BatchProcessed,), process),
-        do.RebuildState: Deed(Place.OPERATOR, (told.StateRebuilt,), rebuild),
+        do.ProcessBatch: Deed(Place.OPERATOR, (told.BatchProcessed, told.BatchFailed), process),
+        do.RebuildState: Deed(Place.OPERATOR, (told.StateRebuilt, told.BatchFailed), rebuild),
         do.StoreCheckpoint: Deed(
-            Place.STORE, (told.CheckpointStored, told.CheckpointRefused), store_checkpoint
+            Place.STORE,
+            (told.CheckpointStored, told.CheckpointRefused, told.CheckpointFailed),
+            store_checkpoint,
         ),
         do.LoadCheckpoint: Deed(
             Place.STORE, (told.CheckpointLoaded, told.CheckpointRefused), load_checkpoint

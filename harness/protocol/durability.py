@@ -7,6 +7,7 @@ from harness.protocol.inputs import (
     LOG,
     BatchesAcknowledged,
     Checkpoint,
+    CheckpointFailed,
     CheckpointLoaded,
     CheckpointRefused,
     CheckpointStored,
@@ -23,6 +24,9 @@ from harness.protocol.outbox import Outbox
 from harness.protocol.scheme import Recovery
 from harness.protocol.state import Phase
 from harness.protocol.supply import Supplying
+
+MOST_DOUBLINGS = 6
+"""A checkpoint that the store has refused is tried again after 2, 4 ... 64 heartbeats."""
 
 
 class Durable(Supplying):
@@ -140,7 +144,8 @@ class Durable(Supplying):
         if self.scheme.recovery is Recovery.LOCAL:
             self.unstored.clear()  # the newest covers the others
         self.unstored[self.position] = checkpoint
-        self._store(checkpoint)
+        if self._now >= self.store_after:
+            self._store(checkpoint)
 
     def _store(self, checkpoint: Checkpoint) -> None:
         alone = self.scheme.recovery is Recovery.LOCAL
@@ -153,7 +158,17 @@ class Durable(Supplying):
             )
         )
 
+    def _not_stored(self, item: CheckpointFailed) -> None:
+        """Tried again with the heartbeats, ever more rarely: a state may shrink, or a store be
+        given room. Meanwhile upstream tasks keep what this one would need."""
+        if item.position not in self.unstored:
+            return
+        self.store_refusals = min(self.store_refusals + 1, MOST_DOUBLINGS)
+        self.store_after = self._now + (self.scheme.heartbeat_us << self.store_refusals)
+        self._note(CopyEvent.UNSTORED, item.reason)
+
     def _checkpoint_stored(self, item: CheckpointStored) -> None:
+        self.store_after = self.store_refusals = 0
         self.unstored.pop(item.position, None)
         if item.position <= self.stored:
             return
@@ -176,8 +191,9 @@ class Durable(Supplying):
         self.phase = Phase.FENCED
 
     def _repeat_stores(self) -> None:
-        for checkpoint in self.unstored.values():
-            self._store(checkpoint)
+        if self._now >= self.store_after:
+            for checkpoint in self.unstored.values():
+                self._store(checkpoint)
         if self.sink and self.term is not None:
             if not self.publisher.claimed:
                 self._claim_output()

@@ -46,6 +46,10 @@ class CopyEvent(StrEnum):
     """It was a replica and is the primary now."""
     PROGRESSED = "progressed"
     """A primary has processed one more batch, stable; noted only where that is asked for."""
+    FAILED = "failed"
+    """Its operator has raised: it does nothing more. ``why`` is the traceback."""
+    UNSTORED = "unstored"
+    """The store has refused its checkpoint, for the reason ``why``; it will try again."""
     RETIRED = "retired"
     """The node has dropped it: nothing is for it any more. ``why`` says because of what."""
     LOST = "lost"
@@ -133,7 +137,8 @@ class StopReading:
 
 @value
 class ProcessBatch:
-    """Run the operator. Answered by `BatchProcessed`, always, unless the node dies."""
+    """Run the operator. Answered by `BatchProcessed` or `BatchFailed`, always, unless the node
+    dies."""
 
     cause: str
     task: int
@@ -151,7 +156,7 @@ class ProcessBatch:
 @value
 class RebuildState:
     """Process ``inputs`` from ``state`` on and throw the output away. Answered by
-    `StateRebuilt`, always, unless the node dies."""
+    `StateRebuilt` or `BatchFailed`, always, unless the node dies."""
 
     cause: str
     task: int
@@ -168,7 +173,7 @@ class RebuildState:
 
 @value
 class StoreCheckpoint:
-    """Answered by `CheckpointStored` or `CheckpointRefused`, or not at all."""
+    """Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
 
     cause: str
     incarnation: int

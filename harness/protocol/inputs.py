@@ -228,6 +228,20 @@ class StateRebuilt:
 
 
 @value
+class BatchFailed:
+    """Answers `ProcessBatch` and `RebuildState`: the operator has raised."""
+
+    cause: str
+    task: int
+    incarnation: int
+    run: Run
+    ticket: int
+    batch: int
+    error: str
+    """Its traceback."""
+
+
+@value
 class CheckpointStored:
     """Answers `StoreCheckpoint`: it is durable."""
 
@@ -244,6 +258,17 @@ class CheckpointRefused:
     cause: str
     task: int
     incarnation: int
+
+
+@value
+class CheckpointFailed:
+    """Answers `StoreCheckpoint`: the store cannot keep it, as it is too large, say."""
+
+    cause: str
+    task: int
+    incarnation: int
+    position: int
+    reason: str
 
 
 @value
@@ -325,6 +350,8 @@ class CopyReport:
     """A sink's first unpublished stable batch; 0 for other tasks."""
     ready: bool
     """It has its state and takes part."""
+    failed: str = ""
+    """The traceback of the operator that made this copy give up; empty while it has not."""
 
 
 @value
@@ -387,9 +414,11 @@ Order = CopyOrdered | CopyPromoted | CopyRetired
 TaskAnswer = (
     SourceRead
     | BatchProcessed
+    | BatchFailed
     | StateRebuilt
     | CheckpointStored
     | CheckpointRefused
+    | CheckpointFailed
     | CheckpointLoaded
     | OutputClaimed
     | OutputPublished

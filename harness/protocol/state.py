@@ -32,6 +32,8 @@ class Phase(StrEnum):
     READY = "ready"
     FENCED = "fenced"
     """A newer primary exists: it does nothing any more."""
+    FAILED = "failed"
+    """Its operator has raised: it does nothing any more, and says so until it is retired."""
 
 
 class Mode(StrEnum):
@@ -47,11 +49,11 @@ class CopyState:
 
     __slots__ = (
         "_cause", "_effects", "_index", "_now", "_order", "_reported", "_reported_at",
-        "_ticked_position", "anywhere", "basis", "busy", "downstream", "held_from", "inbox",
-        "incarnation", "initial", "memory", "notes_progress", "outbox", "pending_requests", "phase",
-        "position", "publisher", "scheme", "seen_terms", "send_from", "sent_below",
-        "sink", "source", "state", "stored", "story", "task", "tentative", "term",
-        "ticket", "unstored", "upstream",
+        "_ticked_position", "anywhere", "basis", "busy", "downstream", "failure", "held_from",
+        "inbox", "incarnation", "initial", "memory", "notes_progress", "outbox",
+        "pending_requests", "phase", "position", "publisher", "scheme", "seen_terms", "send_from",
+        "sent_below", "sink", "source", "state", "store_after", "store_refusals", "stored",
+        "story", "task", "tentative", "term", "ticket", "unstored", "upstream",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +83,8 @@ class CopyState:
         self._index = {task: index for index, task in enumerate(self.upstream)}
         self._order = order
         self.phase = Phase.LOADING
+        self.failure = ""
+        """What the operator raised."""
         self.position = order.position
         self.send_from = order.send_from
         """Output of earlier batches comes from a state that is not whole yet: never sent."""
@@ -104,6 +108,10 @@ class CopyState:
         self.busy = False
         """The stable computation awaits an answer."""
         self.unstored: dict[int, Checkpoint] = {}
+        self.store_after = 0
+        """Checkpoints that the store has refused are not tried again before."""
+        self.store_refusals = 0
+        """How often in a row it has refused them."""
         self.seen_terms = [-1] * len(self.upstream)
         self.pending_requests: dict[int, ReplayRequested] = {}
         self._ticked_position = -1
@@ -138,6 +146,7 @@ class CopyState:
             and last.published == self.publisher.confirmed
             and last.term == self.term
             and last.ready is ready
+            and last.failed == self.failure
         ):
             return last
         self._reported = CopyReport(
@@ -148,6 +157,7 @@ class CopyState:
             stored=self.stored,
             published=self.publisher.confirmed,
             ready=ready,
+            failed=self.failure,
         )
         return self._reported
 

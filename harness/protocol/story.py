@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any, NamedTuple
 
 from harness.protocol.effects import Effect
 from harness.protocol.inputs import Input
@@ -13,11 +14,19 @@ KEPT = 60
 _WIDEST = 160
 
 
-class Story:
-    """A bounded log; an entry costs a tuple, words are made only when it is told.
+class Said(NamedTuple):
+    """An input or effect without the data that it carries."""
 
-    What it keeps is many times as much as the machines themselves hold, and too much for a
-    processor's cache: who can run the same inputs again (a simulator) keeps 0 entries at first.
+    kind: str
+    fields: tuple[tuple[str, Any], ...]
+
+
+class Story:
+    """A bounded log; an entry costs a few tuples, words are made only when it is told.
+
+    It keeps what was said and not the data: a payload, a state or the registry is remembered by
+    its type alone, or sixty entries would hold sixty times what the machine itself holds. Who can
+    run the same inputs again (a simulator) keeps 0 entries at first.
     """
 
     __slots__ = ("_entries", "kept", "title")
@@ -25,10 +34,10 @@ class Story:
     def __init__(self, title: str, *, kept: int = KEPT) -> None:
         self.title = title
         self.kept = kept
-        self._entries: deque[tuple[int, Input, Sequence[Effect]]] = deque(maxlen=kept)
+        self._entries: deque[tuple[int, Said, tuple[Said, ...]]] = deque(maxlen=kept)
 
     def note(self, now: int, item: Input, effects: Sequence[Effect]) -> None:
-        self._entries.append((now, item, effects))
+        self._entries.append((now, said(item), tuple([said(effect) for effect in effects])))
 
     def tell(self) -> str:
         """The last inputs, each with its effects below it."""
@@ -39,11 +48,58 @@ class Story:
         return "\n".join(lines)
 
 
-def words(item: object) -> str:
+def said(item: Any) -> Said:
+    """``item`` without its data."""
+    kind: type = type(item)
+    plan = _plans.get(kind)
+    if plan is None:
+        plan = _plans[kind] = [(f.name, _BARE.get(f.name, _itself)) for f in fields(item)]
+    return Said(kind.__name__, tuple([(name, bare(getattr(item, name))) for name, bare in plan]))
+
+
+def words(item: Said) -> str:
     """One line: the class and its fields, long values cut."""
     parts = []
-    for field in fields(item):  # type: ignore[arg-type]  # every input and effect is a dataclass
-        value = getattr(item, field.name)
-        text = words(value) if field.name in ("message", "order", "heartbeat") else f"{value}"
-        parts.append(f"{field.name}={text if len(text) <= _WIDEST else text[:_WIDEST] + '…'}")
-    return f"{type(item).__name__}({', '.join(parts)})"
+    for name, value in item.fields:
+        text = words(value) if isinstance(value, Said) else f"{value}"
+        parts.append(f"{name}={text if len(text) <= _WIDEST else text[:_WIDEST] + '…'}")
+    return f"{item.kind}({', '.join(parts)})"
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _type(value: Any) -> Any:
+    """Data is known by its type."""
+    return None if value is None else f"<{type(value).__name__}>"
+
+
+def _types(values: Sequence[Any]) -> str:
+    return f"<{len(values)}>"
+
+
+def _inner(value: Any) -> Said | None:
+    return None if value is None else said(value)
+
+
+def _records(values: Sequence[Any]) -> str:
+    return ", ".join(f"{record.kind} {record.batch}" for record in values)
+
+
+_BARE: dict[str, Callable[[Any], Any]] = {
+    "payload": _type,
+    "state": _type,
+    "registry": _type,
+    "inputs": _types,
+    "outputs": _types,
+    "records": _records,
+    "checkpoint": _inner,
+    "message": _inner,
+    "order": _inner,
+    "heartbeat": _inner,
+}
+
+
+_plans: dict[type, list[tuple[str, Callable[[Any], Any]]]] = {}
+"""By class, what is kept of each field."""

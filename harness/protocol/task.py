@@ -10,8 +10,8 @@ back equals its primary; and a copy may be replaced by another at any position.
 ::
 
     LOADING ──CheckpointLoaded──> READY ──CheckpointRefused, OutputRefused──> FENCED
-       ^                            │
-       └──────ReplayRefused─────────┘
+       ^                           │ │
+       └──────ReplayRefused────────┘ └──BatchFailed──> FAILED
 
 While READY, `mode` is Borealis' state: STABLE; FAILURE once a tentative computation has branched
 off; STABILIZATION while the stable one can go on and has not caught up with it.
@@ -40,7 +40,9 @@ from harness.protocol.effects import (
 from harness.protocol.inputs import (
     BatchArrived,
     BatchesAcknowledged,
+    BatchFailed,
     BatchProcessed,
+    CheckpointFailed,
     CheckpointLoaded,
     CheckpointRefused,
     CheckpointStored,
@@ -80,7 +82,7 @@ class TaskMachine(Durable):
         self._effects, self._cause, self._now = effects, item.cause, now
         kind = type(item)
         try:
-            if self.phase is not Phase.FENCED:
+            if self.phase is not Phase.FENCED and self.phase is not Phase.FAILED:
                 _HANDLERS[kind](self, item)
                 if kind not in _BACKWARD:
                     self._advance()
@@ -245,6 +247,18 @@ class TaskMachine(Durable):
             self._note(CopyEvent.PROGRESSED)
         self._maybe_checkpoint()
 
+    def _failed(self, item: BatchFailed) -> None:
+        """The operator has raised: whether it would elsewhere, the coordinator finds out."""
+        run = self.tentative
+        if item.run is Run.TENTATIVE:
+            meant = run is not None and run.busy and item.batch == run.position
+        else:
+            meant = item.ticket == self.ticket and self.busy
+        if meant:
+            assert item.error, "a failure says what it was"
+            self.phase, self.failure = Phase.FAILED, item.error
+            self._note(CopyEvent.FAILED, item.error)
+
     def _advance_tentative(self, run: TentativeRun) -> None:
         if run.busy or (not run.active and self._can_redo()):
             return
@@ -330,9 +344,11 @@ _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
     ProgressReported: TaskMachine._progress_reported,
     EpochCompleted: TaskMachine._epoch_completed,
     BatchProcessed: TaskMachine._processed,
+    BatchFailed: TaskMachine._failed,
     StateRebuilt: TaskMachine._rebuilt,
     CheckpointStored: TaskMachine._checkpoint_stored,
     CheckpointRefused: TaskMachine._fenced,
+    CheckpointFailed: TaskMachine._not_stored,
     CheckpointLoaded: TaskMachine._loaded,
     OutputClaimed: TaskMachine._output_claimed,
     OutputPublished: TaskMachine._output_published,
@@ -341,6 +357,13 @@ _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
 }
 
 _BACKWARD = frozenset(
-    {ReplayRequested, BatchesAcknowledged, ProgressReported, EpochCompleted, CheckpointStored}
+    {
+        ReplayRequested,
+        BatchesAcknowledged,
+        ProgressReported,
+        EpochCompleted,
+        CheckpointStored,
+        CheckpointFailed,
+    }
 )
 """What only concerns output that is there already: nothing can be processed because of it."""

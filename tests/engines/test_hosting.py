@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
-from harness.engines.hosting import EFFECTS, Place
+from harness.engines.hosting import EFFECTS, NoRoom, Place
 from harness.engines.simulated.store import Store
 from harness.engines.simulated.synthetic import DigestOperator
 from harness.engines.simulated.world import World
@@ -61,6 +61,45 @@ def test_a_state_is_rebuilt_as_it_was_made() -> None:
     )  # fmt: skip
     answer = perform(effect, operator)
     assert answer == told.StateRebuilt(cause=CAUSE, task=1, incarnation=1, ticket=4, state=state)
+
+
+class Broken(DigestOperator):
+    """Raises at batch 2."""
+
+    def process(self, state: Any, batch: int, inputs: Any) -> Any:
+        if batch == 2:
+            raise ValueError("no number in batch 2")
+        return super().process(state, batch, inputs)
+
+
+def test_an_operator_that_raises_is_an_answer_and_no_crash() -> None:
+    operator = Broken(task=1, memory=3, fan_out=1)
+    effect = do.ProcessBatch(
+        cause=CAUSE, task=1, incarnation=1, run=told.Run.TENTATIVE, ticket=2, batch=2, state=(),
+        inputs=((1, 1),), copies_state=False,
+    )  # fmt: skip
+    answer = perform(effect, operator)
+    assert isinstance(answer, told.BatchFailed)
+    assert (answer.run, answer.ticket, answer.batch) == (told.Run.TENTATIVE, 2, 2)
+    assert answer.error.endswith("ValueError: no number in batch 2\n")
+    again = do.RebuildState(
+        cause=CAUSE, task=1, incarnation=1, ticket=4, method=Method.CHECKPOINT, state=(),
+        first_batch=1, inputs=(((1, 1),), ((1, 2),)), undone=0,
+    )  # fmt: skip
+    answer = perform(again, operator)
+    assert isinstance(answer, told.BatchFailed)
+    assert (answer.run, answer.batch) == (told.Run.STABLE, 2)
+
+
+class FullStore(Store):
+    def put(self, checkpoint: told.Checkpoint) -> bool:
+        raise NoRoom("5 MB are more than a value may have")
+
+
+def test_a_checkpoint_without_room_is_an_answer_and_no_crash() -> None:
+    answer = perform(stored(1, 3), FullStore())
+    assert isinstance(answer, told.CheckpointFailed)
+    assert (answer.position, answer.reason) == (3, "5 MB are more than a value may have")
 
 
 def stored(term: int, position: int) -> do.StoreCheckpoint:

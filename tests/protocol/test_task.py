@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,8 @@ from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 
 def test_a_batch_is_processed_and_sent_on() -> None:
     t = TaskUnderTest()
-    assert t.batch(0) == [
+    effects = t.batch(0)
+    assert effects == [
         do.ProcessBatch(
             cause=CAUSE,
             task=1,
@@ -33,7 +35,7 @@ def test_a_batch_is_processed_and_sent_on() -> None:
             copies_state=False,
         )
     ]
-    sent = t.done(t.machine.story._entries[-1][2][0])  # type: ignore[arg-type]
+    sent = t.done(effects[0])
     assert messages(sent, told.BatchArrived) == [
         told.BatchArrived(
             cause=CAUSE, task=2, upstream=1, batch=0, stable=True, payload="stable-0", term=1
@@ -167,6 +169,87 @@ def test_a_source_that_remembers_stores_checkpoints_and_one_that_does_not_goes_b
         refused = messages(asked, told.ReplayRefused)
         assert [m.oldest for m in refused] == ([2] if memory > 1 else [])
         assert t.machine.position == (3 if memory > 1 else 1)
+
+
+def failed(t: TaskUnderTest, effect: Any) -> told.BatchFailed:
+    return told.BatchFailed(
+        cause=CAUSE, task=effect.task, incarnation=1, run=effect.run, ticket=effect.ticket,
+        batch=effect.batch, error="ValueError: no number",
+    )  # fmt: skip
+
+
+def test_a_copy_whose_operator_raises_gives_up_and_says_why() -> None:
+    t = TaskUnderTest()
+    process = only(t.batch(0), do.ProcessBatch)
+    [note] = t.tell(failed(t, process))
+    assert isinstance(note, do.NoteCopy)
+    assert (note.event, note.why) == (do.CopyEvent.FAILED, "ValueError: no number")
+    assert t.machine.phase is Phase.FAILED
+    assert t.machine.report().failed == "ValueError: no number"
+    assert not t.machine.report().ready
+    assert t.batch(1) == []
+    assert t.machine.tick(cause="beat", now=10) == []
+
+
+def test_a_failure_of_a_computation_that_is_void_is_not_the_copys() -> None:
+    t = source(1)
+    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=0, payload="in")
+    process = only(t.tell(item), do.ProcessBatch)
+    t.machine._rewind(0)  # as a neighbour may ask for
+    t.tell(failed(t, process))
+    assert t.machine.phase is Phase.READY
+
+
+def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -> None:
+    t = TaskUnderTest()
+    beat = t.scheme.heartbeat_us
+    for number in range(3):
+        t.advance(number)
+
+    def refuse() -> list[do.TaskEffect]:
+        return t.tell(
+            told.CheckpointFailed(
+                cause=CAUSE, task=1, incarnation=1, position=3, reason="5 MB are too many"
+            )
+        )
+
+    [note] = refuse()
+    assert isinstance(note, do.NoteCopy)
+    assert (note.event, note.why) == (do.CopyEvent.UNSTORED, "5 MB are too many")
+    tried = []
+    for tick in range(1, 16):
+        t.now = tick * beat
+        if [e for e in t.machine.tick(cause="b", now=t.now) if isinstance(e, do.StoreCheckpoint)]:
+            tried.append(tick)
+            refuse()
+    assert tried == [2, 6, 14]
+    stored = t.tell(told.CheckpointStored(cause=CAUSE, task=1, incarnation=1, position=3))
+    assert messages(stored, told.BatchesAcknowledged)
+    for number in range(3, 5):
+        t.advance(number)
+    assert [e for e in t.advance(5) if isinstance(e, do.StoreCheckpoint)]
+
+
+def test_a_story_keeps_what_was_said_and_not_the_data() -> None:
+    t = TaskUnderTest()
+    data = ["a payload"] * 1000
+    kept = weakref.ref(holder := Holder(data))
+    t.done(only(t.batch(0, payload=holder), do.ProcessBatch), state=(holder,))
+    t.machine.inbox.slots.clear()
+    t.machine.state, t.machine.outbox.outputs = (), {}
+    del holder
+    assert kept() is None
+    told_ = t.machine.story.tell()
+    assert "BatchArrived(cause=test, task=1, upstream=0, batch=0, stable=True" in told_
+    assert "payload=<Holder>" in told_
+    assert "inputs=<1>" in told_
+
+
+class Holder:
+    """A payload whose end can be seen."""
+
+    def __init__(self, data: list[str]) -> None:
+        self.data = data
 
 
 # -- tentative -----------------------------------------------------------------------------
