@@ -2,8 +2,8 @@
 
 ::
 
-    .venv/bin/python -P -m benchmarks.gate_study --nights 30   # measure, half a minute each and more
-    .venv/bin/python -P -m benchmarks.gate_study --write       # the table in docs/nightly.md
+    .venv/bin/python -P -m benchmarks.gate_study --nights 30   # measure: half a minute each
+    .venv/bin/python -P -m benchmarks.gate_study --write       # renew the table in docs/nightly.md
 
 Each night runs the whole gate, second looks included, on this checkout against itself. In a null
 night both sides are equal. In a planted night every metric of tonight's side costs a share more
@@ -98,8 +98,8 @@ def _numbers(found: Any) -> dict[str, float | None]:
 def table(outcomes: Sequence[Mapping[str, Any]]) -> str:
     """The outcomes as the page shows them."""
     lines = [
-        "| slowdown of tonight's code | comparisons | called worse (95 % interval) | called better |"
-        " median ratio measured |",
+        "| slowdown of tonight's code | comparisons | called worse (95 % interval) "
+        "| called better | median ratio measured |",
         "|---|---|---|---|---|",
     ]
     for share in (0.0, *SHARES):
@@ -116,13 +116,15 @@ def table(outcomes: Sequence[Mapping[str, Any]]) -> str:
         )
     first = outcomes[0]
     loads = sorted(load for each in outcomes for load in each["load"])
+    nights = len({each["night"] for each in outcomes})
+    commits = ", ".join(sorted({each["commit"] for each in outcomes}))
     minutes = sum({each["night"]: each["seconds"] for each in outcomes}.values()) / 60
     lines += [
         "",
         f"Machine: {first['machine']}. While it ran, the number of processes that wanted a core "
-        f"(one-minute load) was {loads[0]:.1f} to {loads[-1]:.1f}, {loads[len(loads) // 2]:.1f} in "
-        f"the middle: it was shared with other work. {len({e['night'] for e in outcomes})} nights "
-        f"took {minutes:.0f} minutes. Commits: {', '.join(sorted({e['commit'] for e in outcomes}))}.",
+        f"(one-minute load) was {loads[0]:.1f} to {loads[-1]:.1f}, half of the time above "
+        f"{loads[len(loads) // 2]:.1f}: it was shared with other work. {nights} nights took "
+        f"{minutes:.0f} minutes. Commits: {commits}.",
     ]
     return "\n".join(lines)
 
