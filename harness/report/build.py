@@ -74,7 +74,11 @@ class ReportWriter:
         folder = self._store.root / "report"
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir(exist_ok=True)
-        documents = [document for item in judged for document in item.documents()]
+        documents = [
+            {**document, "machine_name": machine_name()}
+            for item in judged
+            for document in item.documents()
+        ]
         _replace(folder / "claims.json", json.dumps(documents, indent=1, default=_plain))
         newest: dict[str, Judged] = {}
         for item in judged:

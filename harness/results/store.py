@@ -27,13 +27,13 @@ from harness.results.record import (
     FAILED,
     INVALID,
     OK,
-    SCHEMA_VERSION,
     Outcome,
     Point,
     Profile,
     Record,
     point_key,
 )
+from harness.results.schema import decode
 from harness.results.tables import Results
 
 
@@ -142,8 +142,8 @@ class Store:
         folder = self.root / "records" / experiment / machine
         for path in sorted(folder.glob("*/record.json")):
             try:
-                found.append((_decode(json.loads(path.read_text())), path.parent))
-            except (ValueError, TypeError, KeyError, OSError) as error:
+                found.append((decode(json.loads(path.read_text())), path.parent))
+            except (ValueError, OSError, UsageError) as error:
                 self._warn(f"{path} is not a readable record and was left out: {error}")
         return found
 
@@ -191,12 +191,6 @@ class Store:
             expected=len(wanted),
             directories={record.run: path for record, path in kept},
         )
-
-
-def _decode(document: Mapping[str, Any]) -> Record:
-    if document.get("schema") != SCHEMA_VERSION:
-        raise ValueError(f"schema {document.get('schema')!r}, this program reads {SCHEMA_VERSION}")
-    return Record(**document)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,142 @@
+"""``docs/results.md``: every table of the results, its columns, and every metric, with examples.
+
+Made from the tables' own column lists and the registry of metrics; a test compares it with results
+that were really measured, and runs its examples on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.measure.metrics import METRICS, Metric
+from harness.results.library import (
+    CLAIM_COLUMNS,
+    POINT_COLUMNS,
+    RUN_COLUMNS,
+    SERIES_KEYS,
+    Library,
+)
+
+_SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "timelines": {
+        "pass": "`failed` for the pass with failures, `twin` for the no-failure twin.",
+        "at_s": "Begin of the bin, in seconds from the start of the load.",
+        "throughput_per_s": "Results (first versions) that arrived per second.",
+        "latency_p50_s": "Median latency of the results of the bin, in seconds.",
+        "latency_p99_s": "99th percentile.",
+        "latency_max_s": "The slowest.",
+    },
+    "failures": {
+        "planned_at_s": "When the schedule asked for it, in seconds from the start of the load.",
+        "at_s": "When it was done.",
+        "action": "kill, pause, cut, and the actions that end a failure.",
+        "target": "The node or rack.",
+        "processes": "How many processes it reached.",
+        "error": "Why it could not be done, if it could not.",
+    },
+    "recoveries": {
+        "action": "What was done: kill, pause or cut.",
+        "target": "To which node or rack.",
+        "scope": "node or rack.",
+        "at_s": "When, in seconds from the start of the load.",
+        "ended_at_s": "When the node was restarted, resumed or healed; empty if it was not.",
+        "recovery_s": "See the metrics below; empty with its reason beside it.",
+        "recovery_at_least_s": "See the metrics below.",
+        "recovery_why_not": "Why there is no `recovery_s`.",
+        "overlaps": "Whether another failure came before this one was recovered from.",
+        "detected_at_s": "When the engine noticed.",
+        "detection_s": "See the metrics below.",
+        "detected_by": "What told the engine: a closed connection, a heartbeat.",
+        "paper_recovery_s": "See the metrics below.",
+        "paper_recovery_why_not": "Why there is none.",
+    },
+    "usage": {
+        "pass": "`failed` or `twin`.",
+        "at_s": "When the sample was taken, in seconds from the start of the load.",
+        "who": "Which node or driver.",
+        "cpu_s": "CPU seconds of its processes so far, user and system.",
+        "resident_bytes": "Resident memory of its processes.",
+    },
+}
+
+EXAMPLES = {
+    "runs": 'results.runs.groupby(["experiment", "status"]).size()',
+    "points": 'results.points.query("quantity == \'recovery_s\'")[["experiment", "value"]]',
+    "claims": 'results.claims.groupby(["kind", "held"], dropna=False).size()',
+    "timelines": 'results.timelines.groupby("pass")["throughput_per_s"].median()',
+    "failures": 'results.failures.assign(late_s=lambda f: f.at_s - f.planned_at_s)["late_s"].max()',
+    "recoveries": 'results.recoveries.groupby("action")["recovery_s"].median()',
+    "usage": 'results.usage.groupby(["run", "pass", "who"])["cpu_s"].max()',
+}
+
+
+def columns(table: str) -> Mapping[str, str]:
+    """Every column of a table, with what it means."""
+    own = {"runs": RUN_COLUMNS, "points": POINT_COLUMNS, "claims": CLAIM_COLUMNS}
+    if table in own:
+        return own[table]
+    return {**dict.fromkeys(SERIES_KEYS, "As in `runs`."), **_SERIES_COLUMNS[table]}
+
+
+def dictionary() -> str:
+    """The page."""
+    return "\n".join([_INTRODUCTION, *_tables(), *_metrics()]) + "\n"
+
+
+_INTRODUCTION = """# Results, and what their columns mean
+
+Made by `./faultline export --dictionary`; a test keeps it current.
+
+```python
+from harness.results import load
+
+results = load()                            # the small set that ships with the repository
+results = load("results", "/data/other")    # directories of your own, of any machines
+results = load("results", experiment="ppa") # one group, or one experiment
+
+results.wide("ppa/recovery-single")         # one experiment: a column per parameter and value
+results.series("windows")                   # any series that runs have kept
+```
+
+`./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs; `--table`
+chooses which. Every table has a row per observation, and `run` joins them. Runs that were invalid
+or failed are in the tables with their `status`; take those with `status == "ok"` for numbers that
+count. Runs of unlike machines or of different code have different `campaign`s: do not put them into
+one comparison."""
+
+
+def _tables() -> Iterator[str]:
+    for name, example in EXAMPLES.items():
+        about = " ".join(str(getattr(Library, name).__doc__).split())
+        yield from ("", f"## `{name}`", "", about, "")
+        yield from ("```python", example, "```", "", "| column | meaning |", "|---|---|")
+        yield from (f"| `{column}` | {meaning} |" for column, meaning in columns(name).items())
+
+
+def _metrics() -> Iterator[str]:
+    yield from (
+        "",
+        "## Metrics",
+        "",
+        "Names of quantities in `points` and of columns in `wide`. A name with `twin_` in front is "
+        "the same in the no-failure twin; `_p50_s`, `_p99_s` and `_max_s` in the place of `_s` are "
+        "the median, the 99th percentile and the largest. What only one experiment measures is "
+        "explained in its module.",
+        "",
+        "| name | unit | better | definition |",
+        "|---|---|---|---|",
+    )
+    for metric in METRICS:
+        better = metric.direction.value.removesuffix(" is better")
+        yield f"| `{metric.name}` | {metric.unit} | {better} | {metric.definition} |"
+
+
+def describe(quantity: str) -> Metric | None:
+    """The metric that a quantity's name stands for, by the rules of the page; None for what only
+    one experiment knows."""
+    known = {metric.name: metric for metric in METRICS}
+    plain = quantity.removeprefix("twin_")
+    for suffix in ("_p50_s", "_p99_s", "_max_s"):
+        if plain.endswith(suffix):
+            plain = plain.removesuffix(suffix) + "_s"
+    return known.get(plain)

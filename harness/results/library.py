@@ -1,0 +1,318 @@
+"""Results that anyone can open: tidy tables of one or many result directories and machines.
+
+::
+
+    from harness.results import load
+
+    results = load()                              # the small set that ships with the repository
+    results = load("results", "/data/other")      # directories of your own, of any machines
+    results.runs                                  # a row per run
+    results.wide("ppa/recovery-single")           # a row per run, a column per parameter and value
+
+Every table has a row per observation and the unit at the end of a column's name; ``run`` joins
+them. ``docs/results.md`` has an example and a dictionary of every table. Nothing here decides
+anything: a run that was invalid or failed is in the tables with its ``status``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import UsageError
+from harness.results.provenance import ROOT
+from harness.results.record import OK, Record
+from harness.results.schema import decode
+
+SHIPPED = ROOT / "results" / "baselines"
+"""The real results that come with the repository."""
+
+TABLES = ("runs", "points", "claims", "timelines", "failures", "recoveries", "usage")
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A record and where it lies."""
+
+    record: Record
+    directory: Path
+    """With the run's series."""
+    machine_name: str
+    root: Path
+    """The results directory it was found in."""
+
+
+def load(
+    *roots: str | Path,
+    experiment: str | None = None,
+    profile: str | None = None,
+    warn: Warn = lambda text: None,
+) -> Library:
+    """The records of result directories, of every machine, as tables.
+
+    Without a directory: those that ship with the repository. ``experiment`` (an id, or a group)
+    and ``profile`` keep some only. ``warn`` is told of records that cannot be read. Raises
+    `UsageError` for a directory without records and for records of a newer schema.
+    """
+    folders = [Path(root) for root in roots] or [SHIPPED]
+    found: list[Found] = []
+    for root in folders:
+        here = list(_records(root, warn))
+        if not here:
+            raise UsageError(
+                f"there are no records in {root}",
+                remedy="give the directory that holds records/ (./faultline reproduce makes "
+                "results/), or none for the results that ship with the repository",
+            )
+        found += here
+    chosen = [
+        each
+        for each in found
+        if experiment in (None, each.record.experiment, each.record.experiment.split("/")[0])
+        and profile in (None, each.record.profile)
+    ]
+    chosen.sort(key=lambda each: (each.record.experiment, each.record.run))
+    return Library(found=_once(chosen), roots=folders)
+
+
+def _once(found: Sequence[Found]) -> Sequence[Found]:
+    """A run that lies in two directories counts once."""
+    first: dict[tuple[str, str], Found] = {}
+    for each in found:
+        first.setdefault((each.record.run, each.machine_name), each)
+    return list(first.values())
+
+
+def _records(root: Path, warn: Warn) -> Iterator[Found]:
+    # records/<group>/<experiment>/<machine>/<run>/record.json
+    for path in sorted((root / "records").glob("*/*/*/*/record.json")):
+        try:
+            record = decode(json.loads(path.read_text()))
+        except UsageError as error:
+            raise UsageError(f"{path}: {error.what}", remedy=error.remedy) from error
+        except (ValueError, OSError) as error:
+            warn(f"{path} is not a readable record and was left out: {error}")
+            continue
+        yield Found(
+            record=record,
+            directory=path.parent,
+            machine_name=path.parent.parent.name,
+            root=root,
+        )
+
+
+@dataclass(frozen=True)
+class Library:
+    """Tidy tables over a set of records. Each table is made when it is first asked for."""
+
+    found: Sequence[Found]
+    roots: Sequence[Path]
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row per run: what was asked, on which machine, by which code, and whether it is
+        valid."""
+        return pd.DataFrame([_run(each) for each in self.found], columns=list(RUN_COLUMNS))
+
+    @cached_property
+    def points(self) -> pd.DataFrame:
+        """A row per run and quantity: every parameter of its point and every value it measured.
+
+        A number is in ``value``, anything else in ``text`` (lists and objects as JSON).
+        """
+        rows = [row for each in self.found for row in _quantities(each)]
+        return pd.DataFrame(rows, columns=list(POINT_COLUMNS))
+
+    @cached_property
+    def claims(self) -> pd.DataFrame:
+        """A row per claim of the newest campaign of each experiment, as the report of its
+        directory judged it: ``held`` is true, false, or null for not measured."""
+        rows = [row for root in self.roots for row in _claims(root)]
+        frame = pd.DataFrame(rows, columns=list(CLAIM_COLUMNS)).astype({"held": "boolean"})
+        wanted = {(each.record.experiment, each.record.profile) for each in self.found}
+        kept = [pair in wanted for pair in zip(frame["experiment"], frame["profile"], strict=True)]
+        return frame[kept].reset_index(drop=True)
+
+    @cached_property
+    def timelines(self) -> pd.DataFrame:
+        """A row per time bin of a live run: throughput and latency, with failures (``pass`` is
+        ``failed``) and in the no-failure twin (``twin``)."""
+        return self.series("timeline")
+
+    @cached_property
+    def failures(self) -> pd.DataFrame:
+        """A row per action that was injected: planned and done, in seconds of the run."""
+        return self.series("failures")
+
+    @cached_property
+    def recoveries(self) -> pd.DataFrame:
+        """A row per failure that reached something: detection, and recovery as a user sees it and
+        as the papers define it."""
+        return self.series("recoveries")
+
+    @cached_property
+    def usage(self) -> pd.DataFrame:
+        """A row per sample and process of a live run: CPU seconds so far, resident bytes."""
+        return self.series("usage")
+
+    def series(self, name: str) -> pd.DataFrame:
+        """Any series that runs have kept, of every run that has it, with ``run``,
+        ``experiment``, ``profile``, ``machine_name`` and ``status`` in front."""
+        parts = []
+        for each in self.found:
+            path = each.directory / f"{name}.parquet"
+            if path.exists():
+                keys = {key: _run(each)[key] for key in SERIES_KEYS}
+                frame = pd.read_parquet(path)
+                frame = frame.drop(columns=[key for key in keys if key in frame])
+                parts.append(pd.DataFrame(keys, index=frame.index).join(frame))
+        filled = [part for part in parts if len(part)]
+        if not filled:
+            return parts[0] if parts else pd.DataFrame(columns=list(SERIES_KEYS))
+        return pd.concat(filled, ignore_index=True)
+
+    @cached_property
+    def series_names(self) -> Sequence[str]:
+        """Every series that some run has."""
+        return sorted({name for each in self.found for name in each.record.series})
+
+    def wide(self, experiment: str, *, valid: bool = True) -> pd.DataFrame:
+        """One experiment with a row per run and a column per parameter and value; only valid
+        runs unless ``valid`` is false. Raises `UsageError` for one without runs."""
+        mine = [each for each in self.found if each.record.experiment == experiment]
+        if not mine:
+            known = sorted({each.record.experiment for each in self.found})
+            raise UsageError(
+                f"there is no run of {experiment!r} here",
+                remedy=f"use one of: {', '.join(known)}" if known else "load other results",
+            )
+        return pd.DataFrame(
+            [
+                {**{key: _run(each)[key] for key in SERIES_KEYS}, "repeat": each.record.repeat}
+                | dict(each.record.point)
+                | dict(each.record.values)
+                for each in mine
+                if each.record.status == OK or not valid
+            ]
+        )
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table by its name. Raises `UsageError` for an unknown one."""
+        if name not in TABLES:
+            raise UsageError(
+                f"there is no table {name!r}", remedy=f"use one of: {', '.join(TABLES)}"
+            )
+        frame: pd.DataFrame = getattr(self, name)
+        return frame
+
+
+SERIES_KEYS = ("run", "experiment", "profile", "machine_name", "status")
+
+RUN_COLUMNS: Mapping[str, str] = {
+    "run": "Identifies a run; begins with the UTC time of its start.",
+    "experiment": "Which experiment; `./faultline list` shows them.",
+    "profile": "How much of it was run: smoke, quick or paper.",
+    "machine_name": "Class of machine; like machines have the same name.",
+    "status": "ok, invalid (measured, not to be trusted) or failed (not measured).",
+    "reason": "Why it is invalid or failed.",
+    "repeat": "Which repetition of its point, from 0.",
+    "campaign": "Runs of one campaign have the same code, seed, options and machine; only these "
+    "may stand in one comparison.",
+    "root_seed": "The seed that everything random was derived from.",
+    "commit": "The code's commit; + if files differed from it.",
+    "cpu": "Processor model.",
+    "cores": "Cores that the run could use.",
+    "memory_gib": "Memory of the machine, in GiB.",
+    "started": "When it began, UTC.",
+    "seconds": "How long it took, in seconds.",
+    "directory": "Where its record and series are.",
+}
+
+POINT_COLUMNS: Mapping[str, str] = {
+    "run": "As in `runs`.",
+    "experiment": "As in `runs`.",
+    "profile": "As in `runs`.",
+    "machine_name": "As in `runs`.",
+    "status": "As in `runs`.",
+    "kind": "parameter (what was asked) or value (what came out).",
+    "quantity": "Its name, with the unit at the end; see the metrics below.",
+    "value": "The number, if it is one; true is 1, false is 0.",
+    "text": "What is not a number, as text or JSON.",
+}
+
+CLAIM_COLUMNS: Mapping[str, str] = {
+    "experiment": "As in `runs`.",
+    "profile": "As in `runs`.",
+    "machine_name": "As in `runs`; empty in results of versions that did not write it.",
+    "paper": "Whose figure it is.",
+    "figure": "Which figure or table.",
+    "kind": "invariant (must hold), paper (a paper's sentence) or hypothesis (ours).",
+    "text": "The claim.",
+    "held": "Whether it holds; null where it was not measured.",
+    "measured": "The numbers that the verdict rests on, as JSON.",
+}
+
+
+def _run(each: Found) -> dict[str, Any]:
+    record = each.record
+    return {
+        "run": record.run,
+        "experiment": record.experiment,
+        "profile": str(record.profile),
+        "machine_name": each.machine_name,
+        "status": record.status,
+        "reason": record.reason,
+        "repeat": record.repeat,
+        "campaign": record.campaign,
+        "root_seed": record.root_seed,
+        "commit": record.commit,
+        "cpu": record.machine.get("cpu"),
+        "cores": record.machine.get("cores"),
+        "memory_gib": record.machine.get("memory_gib"),
+        "started": pd.Timestamp(record.started_unix_s, unit="s", tz="UTC"),
+        "seconds": record.seconds,
+        "directory": str(each.directory),
+    }
+
+
+def _quantities(each: Found) -> Iterator[dict[str, Any]]:
+    keys = {key: _run(each)[key] for key in SERIES_KEYS}
+    for kind, quantities in (("parameter", each.record.point), ("value", each.record.values)):
+        for name, value in quantities.items():
+            number = isinstance(value, int | float)
+            other = value is None or number or isinstance(value, str)
+            yield {
+                **keys,
+                "kind": kind,
+                "quantity": name,
+                "value": float(value) if number else None,
+                "text": (value if isinstance(value, str) else None)
+                if other
+                else json.dumps(value, ensure_ascii=False),
+            }
+
+
+def _claims(root: Path) -> Iterator[dict[str, Any]]:
+    path = root / "report" / "claims.json"
+    if not path.exists():
+        return
+    try:
+        documents = json.loads(path.read_text())
+    except ValueError as error:
+        raise UsageError(
+            f"{path} is not JSON: {error}",
+            remedy=f"make it anew: ./faultline report --out {root}",
+        ) from error
+    for document in documents:
+        yield {
+            **{name: document.get(name) for name in CLAIM_COLUMNS},
+            "measured": json.dumps(document.get("measured"), ensure_ascii=False),
+        }

@@ -1,0 +1,49 @@
+"""Records of every schema version, read as the newest one.
+
+``UPGRADES[n]`` turns a document of version n into one of version n + 1. Who changes `Record` raises
+its ``SCHEMA_VERSION`` and adds the upgrade from the version before, in the same change: results
+that somebody has stay readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from harness.errors import UsageError
+from harness.results.record import SCHEMA_VERSION, Record
+
+Document = Mapping[str, Any]
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = {}
+
+
+def decode(document: Document) -> Record:
+    """The record in a JSON document of any version up to this program's.
+
+    Raises `UsageError` for a newer one, and `ValueError` for what is no record.
+    """
+    if not isinstance(document, Mapping):
+        raise ValueError(f"a {type(document).__name__} where a record should be")
+    version = document.get("schema")
+    if not isinstance(version, int):
+        raise ValueError(f"no schema version but {version!r}")
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"a record of schema {version}; this program reads up to {SCHEMA_VERSION}",
+            remedy="update this checkout to the version that wrote it (git pull), or name other "
+            "results",
+        )
+    while version < SCHEMA_VERSION:
+        if version not in UPGRADES:
+            raise ValueError(f"schema {version} was never written by any version of Faultline")
+        document = UPGRADES[version](document)
+        version += 1
+    known = {each.name for each in fields(Record)}
+    if unknown := sorted(set(document) - known):
+        raise ValueError(f"unknown fields: {', '.join(unknown)}")
+    try:
+        return Record(**{**document, "schema": SCHEMA_VERSION})
+    except TypeError as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,180 @@
+"""Anyone can open results: of many directories and machines, of older versions, broken ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.export import command
+from harness.errors import UsageError
+from harness.experiment import Context
+from harness.report import build
+from harness.report.dictionary import EXAMPLES, columns, describe, dictionary
+from harness.results import SHIPPED, load, schema
+from harness.results.library import TABLES
+from harness.results.provenance import ROOT
+from harness.results.record import Outcome, Point
+from harness.results.store import Store
+from tests.test_runner import SMOKE, make
+from tests.toys import toy
+
+TOY = "stock/toy"
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    make(Store(tmp_path / "results"), toy(), settings=SMOKE)
+    build.write_report(Store(tmp_path / "results"))
+    return tmp_path / "results"
+
+
+def record_of(root: Path) -> Path:
+    return next(root.glob("records/*/*/*/*/record.json"))
+
+
+def test_every_run_is_a_row_and_every_quantity_is_one(measured: Path) -> None:
+    results = load(measured)
+    assert len(results.runs) == 6
+    assert set(results.runs["status"]) == {"ok"}
+    points = results.points
+    assert set(points["kind"]) == {"parameter", "value"}
+    squares = points.query("quantity == 'y'").set_index("run")["value"]
+    sides = points.query("quantity == 'x'").set_index("run")["value"]
+    assert (squares == sides**2).all()
+    wide = results.wide(TOY)
+    assert (wide["y"] == wide["x"] ** 2).all()
+    assert list(results.series("noise")["run"]) == sorted(results.runs["run"])
+    assert list(results.series_names) == ["noise"]
+
+
+def test_claims_come_from_the_directorys_report(measured: Path) -> None:
+    claims = load(measured).claims
+    assert set(claims["text"]) == {"y rises with x", "y is above zero"}
+    assert json.loads(claims["measured"][0])
+    shutil.rmtree(measured / "report")
+    assert load(measured).claims.empty
+
+
+def test_two_machines_stand_side_by_side(measured: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(measured, other)
+    (machine,) = (other / "records" / TOY).iterdir()
+    machine.rename(machine.parent / "another-machine")
+    both = load(measured, other)
+    assert len(both.runs) == 12
+    assert "another-machine" in set(both.runs["machine_name"])
+    assert len(load(measured, measured).runs) == 6, "a run counts once"
+
+
+def test_what_is_asked_for_is_kept(measured: Path) -> None:
+    assert len(load(measured, experiment="stock").runs) == 6
+    assert len(load(measured, experiment=TOY, profile="smoke").runs) == 6
+    assert load(measured, profile="paper").runs.empty
+    with pytest.raises(UsageError, match="no run of 'stock/toi'") as error:
+        load(measured).wide("stock/toi")
+    assert TOY in error.value.remedy
+
+
+def test_every_table_has_its_columns_even_without_rows(measured: Path) -> None:
+    results = load(measured)
+    for name in TABLES:
+        assert isinstance(results.table(name), pd.DataFrame)
+    with pytest.raises(UsageError, match="no table 'run'"):
+        results.table("run")
+
+
+def test_an_empty_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no records in"):
+        load(tmp_path)
+
+
+def test_a_broken_record_is_left_out_with_a_word(measured: Path) -> None:
+    record_of(measured).write_text('{"schema": 1, "nonsense": 2}')
+    said: list[str] = []
+    assert len(load(measured, warn=said.append).runs) == 5
+    assert "unknown fields: nonsense" in said[0]
+
+
+def test_a_newer_record_is_refused_with_the_remedy(measured: Path) -> None:
+    path = record_of(measured)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+    with pytest.raises(UsageError, match="schema 99; this program reads up to") as error:
+        load(measured)
+    assert "update this checkout" in error.value.remedy
+
+
+def test_an_older_record_is_read_by_its_upgrade(
+    measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record_of(measured)
+    document = json.loads(path.read_text())
+    seed = document.pop("root_seed")
+    path.write_text(json.dumps({**document, "schema": 0, "seed": seed}))
+
+    def upgrade(old: schema.Document) -> schema.Document:
+        new = {**old, "schema": 1, "root_seed": old["seed"]}
+        del new["seed"]
+        return new
+
+    monkeypatch.setattr(schema, "UPGRADES", {0: upgrade})
+    assert set(load(measured).runs["root_seed"]) == {seed}
+
+
+def test_a_failed_run_is_there_with_its_reason(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        raise RuntimeError("oh")
+
+    make(Store(tmp_path), toy(run), settings=SMOKE)
+    results = load(tmp_path)
+    assert set(results.runs["status"]) == {"failed"}
+    assert results.wide(TOY).empty
+    assert len(results.wide(TOY, valid=False)) == 6
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_export_writes_what_load_gives(measured: Path, tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"points.{ending}"
+    done = CliRunner().invoke(command, ["--from", str(measured), str(file)], catch_exceptions=False)
+    assert done.exit_code == 0
+    found = pd.read_parquet(file) if ending == "parquet" else pd.read_csv(file)
+    assert len(found) == len(load(measured).points)
+    assert list(found) == list(columns("points"))
+
+
+def test_export_refuses_another_format(measured: Path) -> None:
+    with pytest.raises(UsageError, match="the ending decides"):
+        CliRunner().invoke(
+            command, ["--from", str(measured), "points.xlsx"], catch_exceptions=False
+        )
+
+
+def test_the_dictionary_is_current() -> None:
+    assert (ROOT / "docs" / "results.md").read_text() == dictionary(), (
+        "renew it: ./faultline export --dictionary > docs/results.md"
+    )
+
+
+def test_quantities_are_described_by_the_metric_they_stand_for() -> None:
+    found = describe("twin_latency_p99_s")
+    assert found is not None
+    assert found.name == "latency_s"
+    assert describe("of_only_one_experiment") is None
+
+
+@pytest.mark.skipif(not (SHIPPED / "records").exists(), reason="no results are shipped yet")
+def test_the_shipped_results_have_what_the_dictionary_says() -> None:
+    results = load()
+    assert len(results.runs)
+    assert not results.claims.empty
+    for name in TABLES:
+        table = results.table(name)
+        assert len(table), name
+        assert set(table) <= set(columns(name)), name
+    for example in EXAMPLES.values():
+        assert eval(example, {"results": results}) is not None
