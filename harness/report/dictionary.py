@@ -90,12 +90,12 @@ Made by `./faultline export --dictionary`; a test keeps it current.
 ```python
 from harness.results import load
 
-results = load()                            # the small set that ships with the repository
-results = load("results", "/data/other")    # directories of your own, of any machines
-results = load("results", experiment="ppa") # one group, or one experiment
+results = load()  # the small set that ships with the repository
+results = load("results", "/data/other")  # directories of your own, of any machines
+results = load("results", experiment="ppa")  # one group, or one experiment
 
-results.wide("ppa/recovery-single")         # one experiment: a column per parameter and value
-results.series("windows")                   # any series that runs have kept
+results.wide("ppa/recovery-single")  # one experiment: a column per parameter and value
+results.series("windows")  # any series that runs have kept
 ```
 
 `./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs; `--table`
