@@ -133,6 +133,9 @@ class Experiment:
     """The experiment whose smoke run shows all that this one's would. Reproducing everything in
     the smoke profile, which must end in two minutes, then leaves this one out; asked for by name
     it runs."""
+    chooses: Sequence[str] = ()
+    """Modules that it gets by name from a list (`harness.results.reach.CHOSEN_FROM`), such as
+    ``"harness.engines.structured.engine"``: a run depends on them as on what it imports."""
     accepts: frozenset[str] = frozenset()
     """Names of the user's options that this experiment understands."""
     actions: frozenset[Action] = frozenset()
@@ -145,6 +148,11 @@ class Experiment:
     def ours(self) -> bool:
         """Whether its statement is a sentence of our own and of no paper."""
         return self.paper.startswith("Faultline")
+
+    @property
+    def module(self) -> str:
+        """Where it is defined."""
+        return f"experiments.{self.id.replace('/', '.').replace('-', '_')}"
 
     @property
     def group(self) -> str:

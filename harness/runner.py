@@ -10,8 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,13 +21,13 @@ from harness.cluster.base import Cluster, ClusterSpec, Report
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
 from harness.results.provenance import (
-    code_fingerprint,
     describe_commit,
     describe_machine,
     describe_versions,
     machine_name,
 )
-from harness.results.record import FAILED, OK, Outcome, Point, Profile, Record, point_key
+from harness.results.reach import code_fingerprint, modules_under
+from harness.results.record import Attempt, Outcome, Point, Profile, Question, Record, point_key
 from harness.results.store import Campaign, Store
 from harness.seeds import DEFAULT_SEED
 
@@ -224,9 +223,8 @@ class Runner:
         campaign = self.campaign(experiment, settings)
         done = set()
         if not settings.again:
-            done = {point_key(record.point, record.repeat) for record in campaign.valid}
-        repeats = settings.repeats or experiment.repeats[settings.profile]
-        for repeat in range(repeats):
+            done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
+        for repeat in range(_repeats(experiment, settings)):
             for point in experiment.grid[settings.profile]:
                 yield PlannedRun(
                     experiment=experiment,
@@ -237,8 +235,43 @@ class Runner:
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """What has been measured of an experiment with this code and these settings."""
-        like = self._record(experiment, settings, experiment.grid[settings.profile][0], 0)
-        return self._store.campaign(like, self._machine, experiment.grid[settings.profile])
+        return self._store.campaign(
+            self.question(experiment, settings),
+            self.code(experiment),
+            self._machine,
+            _repeats(experiment, settings),
+            experiment.grid[settings.profile],
+        )
+
+    def question(self, experiment: Experiment, settings: RunSettings) -> Question:
+        """What these settings ask of an experiment, here."""
+        return Question(
+            experiment=experiment.id,
+            profile=settings.profile,
+            root_seed=settings.root_seed,
+            options=_fingerprints(_options_for(experiment, settings.options)),
+            machine=describe_machine(),
+            backend=self._backend if experiment.origin is Origin.MEASURED else "",
+        )
+
+    def code(self, experiment: Experiment) -> str:
+        """The fingerprint of all that a run of it depends on."""
+        roots = {experiment.module, *experiment.chooses}
+        if experiment.origin is Origin.MEASURED:
+            roots |= modules_under(f"harness.cluster.{self._backend}")
+        return code_fingerprint(roots)
+
+    def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:
+        return Attempt(
+            question=self.question(run.experiment, settings),
+            point=dict(run.point),
+            repeat=run.repeat,
+            repeats=_repeats(run.experiment, settings),
+            code=self.code(run.experiment),
+            commit=describe_commit(),
+            versions=describe_versions(),
+            started_unix_s=time.time(),
+        )
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
         """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
@@ -268,23 +301,23 @@ class Runner:
             pool=self._pool,
             observer=self._observer,
         )
-        record = self._record(run.experiment, settings, run.point, run.repeat)
+        attempt = self._attempt(run, settings)
         started = time.monotonic()
         outcome, failure = self._measure(run, context)
-        record = replace(record, seconds=time.monotonic() - started)
+        seconds = time.monotonic() - started
         if outcome is not None:
-            record = replace(record, **self._store.outcome_record(outcome))
+            record = Record.completed(attempt, outcome, seconds=seconds)
         else:
-            record = replace(record, status=FAILED, reason=failure)
+            record = Record.failed(attempt, failure, seconds=seconds)
         series = outcome.series if outcome is not None else {}
         self._store.append(record, scratch, series, self._machine)
         self._observer.run_finished(run, record)
         return record
 
-    def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str | None]:
-        """A run that fails is recorded as failed, and the next one gets a new cluster."""
+    def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
+        """What came out, or why it failed; after a failure the next run gets a new cluster."""
         try:
-            return run.experiment.run(run.point, context), None
+            return run.experiment.run(run.point, context), ""
         except UsageError:
             raise
         except FaultlineError as error:
@@ -294,30 +327,9 @@ class Runner:
             self._pool.close()
             return None, traceback.format_exc()
 
-    def _record(
-        self, experiment: Experiment, settings: RunSettings, point: Point, repeat: int
-    ) -> Record:
-        now = time.time()
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%f")
-        digest = sha256(point_key(point, repeat).encode()).hexdigest()[:8]
-        return Record(
-            run=f"{stamp}-{digest}",
-            experiment=experiment.id,
-            profile=settings.profile,
-            point=dict(point),
-            repeat=repeat,
-            repeats=settings.repeats or experiment.repeats[settings.profile],
-            root_seed=settings.root_seed,
-            options=_fingerprints(_options_for(experiment, settings.options)),
-            code=code_fingerprint(experiment.group),
-            commit=describe_commit(),
-            machine=describe_machine(),
-            backend=self._backend if experiment.origin is Origin.MEASURED else "",
-            versions=describe_versions(),
-            started_unix_s=now,
-            seconds=0.0,
-            status=OK,
-        )
+
+def _repeats(experiment: Experiment, settings: RunSettings) -> int:
+    return settings.repeats or experiment.repeats[settings.profile]
 
 
 def _options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment, Origin
 from harness.results.provenance import machine_name
-from harness.results.record import FAILED, INVALID, OK, Outcome, Point, Profile
+from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import Store
 from harness.runner import ClusterPool, Runner, RunSettings
 from tests.toys import Watcher, square, toy
@@ -119,6 +119,20 @@ def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
     watcher = make(Store(tmp_path), toy(run))
     assert {r.status for r in watcher.finished} == {INVALID}
     assert watcher.campaigns[0][1].valid == []
+
+
+def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 2:
+            return Outcome(skipped="this engine has no such scheme")
+        return square(point, context)
+
+    watcher = make(Store(tmp_path), toy(run))
+    assert [r.status for r in watcher.finished] == [OK, SKIPPED, OK] * 2
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete
+    assert {r.reason for r in campaign.skipped} == {"this engine has no such scheme"}
+    assert make(Store(tmp_path), toy(run)).finished == [], "asking again changes nothing"
 
 
 def test_cheapest_first(tmp_path: Path) -> None:

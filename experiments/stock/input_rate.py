@@ -55,7 +55,8 @@ def run(point: Point, context: Context) -> Outcome:
     """One workload: rates from the lowest up, on one warm engine, until it is saturated or
     the load generator cannot send faster."""
     from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine, warm_engine
+    from harness.engines.catalogue import find_engine
+    from harness.engines.run import warm_engine
     from harness.load.profile import RateProfile
 
     workload = workload_of(str(point["workload"]), context)
@@ -252,6 +253,7 @@ EXPERIMENT = Experiment(
     statement="Every workload keeps up with its input up to some rate; beyond it results are "
     "ever later.",
     origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine"],
     grid={
         Profile.SMOKE: [{"workload": "accidents"}],
         Profile.QUICK: [{"workload": name} for name in WORKLOADS],

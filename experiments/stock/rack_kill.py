@@ -50,6 +50,7 @@ EXPERIMENT = Experiment(
     statement="When a rack is killed at once, output stops until its tasks run again on "
     "the other rack under checkpoint, and goes on under active replication.",
     origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine"],
     grid={
         Profile.SMOKE: [point("active", 1)],
         Profile.QUICK: [point("checkpoint", 2), point("checkpoint", 6), point("active", 2)],

@@ -49,6 +49,7 @@ EXPERIMENT = Experiment(
     statement="When one worker is killed, output stops until its tasks run again elsewhere "
     "under checkpoint, and goes on under active replication.",
     origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine"],
     grid={
         Profile.SMOKE: [point("checkpoint", 1)],
         Profile.QUICK: [point("active", 2), point("checkpoint", 2), point("checkpoint", 6)],

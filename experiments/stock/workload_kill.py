@@ -243,6 +243,7 @@ EXPERIMENT = Experiment(
     statement="Whatever the query computes, a worker's kill leaves its output equal; it comes "
     "late under checkpoint and goes on under active replication.",
     origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine"],
     grid={
         Profile.SMOKE: [_point(SHOWN[0], "checkpoint")],
         Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],

@@ -17,10 +17,10 @@ from harness.cluster.backends import Backend, find_backend
 from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.failures.files import read_schedule
-from harness.report.build import ReportWriter
-from harness.report.verdicts import Judged, judge
+from harness.report.build import Report, ReportWriter
+from harness.report.verdicts import Judged
 from harness.results.provenance import machine_name
-from harness.results.record import OK, Record
+from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, Store
 from harness.runner import PlannedRun, Runner, RunSettings
 from harness.text import format_duration
@@ -42,7 +42,13 @@ def measure(
     check_out(out)
     store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
-    display = ProgressDisplay(lambda experiment, campaign: _announce(writer, display, experiment))
+    asked: dict[tuple[str, Profile], Campaign] = {}
+
+    def announce(experiment: Experiment, campaign: Campaign) -> None:
+        asked[experiment.id, settings.profile] = campaign
+        _announce(writer.write(asked), display, experiment)
+
+    display = ProgressDisplay(announce)
     place = find_backend(backend)
     _check_actions(experiments, settings, place)
     runner = Runner(store, place.make, display, backend=place.name)
@@ -56,15 +62,14 @@ def measure(
             records = runner.execute(runs, settings)
         except KeyboardInterrupt:
             display.close()
-            _interrupted(writer, runner, experiments, settings)
+            for experiment in experiments:
+                asked[experiment.id, settings.profile] = runner.campaign(experiment, settings)
+            _interrupted(writer.write(asked), list(asked.values()))
             return INTERRUPTED
         finally:
             display.close()
-        report = writer.write()
-    judged = [
-        judge(experiment, settings.profile, runner.campaign(experiment, settings))
-        for experiment in dict.fromkeys(run.experiment for run in runs)
-    ]
+        report = writer.write(asked)
+    judged = [item for item in report.judged if (item.experiment.id, item.profile) in asked]
     _summarize(judged, records, report.index, as_json=as_json)
     return exit_code(judged, strict=strict)
 
@@ -116,8 +121,7 @@ def _invariant(claim: Claim) -> bool:
     return claim.kind is ClaimKind.INVARIANT
 
 
-def _announce(writer: ReportWriter, display: ProgressDisplay, experiment: Experiment) -> None:
-    report = writer.write()
+def _announce(report: Report, display: ProgressDisplay, experiment: Experiment) -> None:
     ours = [item for item in report.judged if item.experiment is experiment]
     for item in ours[:1]:
         display.note(f"{experiment.id}: {verdict_line(item)}; {report.index}")
@@ -131,20 +135,15 @@ def verdict_line(item: Judged) -> str:
     parts = [f"{held} of {len(item.claims)} claims hold"]
     parts += [f"{failed} not"] if failed else []
     parts += [f"{unknown} not measured"] if unknown else []
-    bad = item.campaign.expected - len(item.campaign.valid)
+    skipped = len(item.campaign.skipped)
+    parts += [f"{skipped} of {item.campaign.expected} runs skipped"] if skipped else []
+    bad = item.campaign.expected - len(item.campaign.valid) - skipped
     parts += [f"{bad} of {item.campaign.expected} runs missing or invalid"] if bad else []
     return ", ".join(parts)
 
 
-def _interrupted(
-    writer: ReportWriter,
-    runner: Runner,
-    experiments: Sequence[Experiment],
-    settings: RunSettings,
-) -> None:
-    report = writer.write()
-    campaigns: list[Campaign] = [runner.campaign(e, settings) for e in experiments]
-    kept = sum(len(campaign.valid) for campaign in campaigns)
+def _interrupted(report: Report, campaigns: Sequence[Campaign]) -> None:
+    kept = sum(len(campaign.valid) + len(campaign.skipped) for campaign in campaigns)
     total = sum(campaign.expected for campaign in campaigns)
     click.echo(
         f"interrupted: {kept} of {total} runs are kept; the same command goes on from here\n"

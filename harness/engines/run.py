@@ -7,14 +7,15 @@ failed pass's own topics, so it is exact for its input.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines.base import Engine, Scored, Setup, Work
-from harness.engines.catalogue import find_engine, warm_engine
+from harness.engines.base import Engine, EngineKind, Scored, Setup, Work
+from harness.engines.catalogue import find_engine
 from harness.engines.deliveries import relative_windows
 from harness.engines.outcome import judge
 from harness.engines.passes import Pass, PassPlan, PassRecord
@@ -99,6 +100,17 @@ def score(engine: Engine, twin: PassRecord, failed: PassRecord, work: Work) -> S
     if not len(accurate):
         return Scored(reason="the twin delivered no result")
     return engine.score(accurate, failed.deliveries, work)
+
+
+def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Context) -> Engine:
+    """An engine that is ready: the one that an earlier run opened with the same setup on the same
+    cluster, whatever its workload was, because opening one takes half a minute."""
+
+    def start() -> AbstractContextManager[Engine]:
+        context.progress(f"opening the engine {kind.name} ({setup.scheme})")
+        return kind.open(setup, cluster)
+
+    return context.keep(kind.key(setup), start, check=lambda engine: engine.check())
 
 
 class _Passes:

@@ -47,13 +47,13 @@ class Entry:
     paper: str
     """Whose it is, as ``--paper`` names papers; empty for Faultline's own."""
     target: str
-    """``module:name`` below ``harness.planning``."""
+    """``module:name``, whole, so that a record's dependence on it can be read from this file."""
     proves_optimum: bool = False
 
     def load(self) -> Any:
         """The class or function itself."""
         module, name = self.target.split(":")
-        return getattr(importlib.import_module(f"harness.planning.{module}"), name)
+        return getattr(importlib.import_module(module), name)
 
 
 ENTRIES: Sequence[Entry] = (
@@ -63,7 +63,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.REPLICATION,
         about="structure-aware: grows the plan by complete MC-trees; near the optimum, fast",
         paper="ppa",
-        target="structure_aware:StructureAware",
+        target="harness.planning.structure_aware:StructureAware",
     ),
     Entry(
         name="greedy",
@@ -71,7 +71,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.REPLICATION,
         about="the tasks whose own failure hurts most; fastest, blind to what belongs together",
         paper="ppa",
-        target="greedy:Greedy",
+        target="harness.planning.greedy:Greedy",
     ),
     Entry(
         name="dp",
@@ -79,7 +79,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.REPLICATION,
         about="dynamic programming over MC-trees; optimal, for small topologies",
         paper="ppa",
-        target="dynamic_programming:DynamicProgramming",
+        target="harness.planning.dynamic_programming:DynamicProgramming",
         proves_optimum=True,
     ),
     Entry(
@@ -88,7 +88,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.REPLICATION,
         about="mixed-integer programming with a proven bound; also where DP cannot finish",
         paper="",
-        target="optimum:Optimum",
+        target="harness.planning.optimum:Optimum",
     ),
     Entry(
         name="exhaustive",
@@ -96,7 +96,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.REPLICATION,
         about="every plan there is; for tests and very small topologies",
         paper="",
-        target="exhaustive:Exhaustive",
+        target="harness.planning.exhaustive:Exhaustive",
         proves_optimum=True,
     ),
     Entry(
@@ -105,7 +105,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.RECOVERY_ORDER,
         about="whole MC-trees first, those that many failed trees share before others",
         paper="ppa",
-        target="incremental:Incremental",
+        target="harness.planning.incremental:Incremental",
     ),
     Entry(
         name="to",
@@ -113,7 +113,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.RECOVERY_ORDER,
         about="in topological order, the task whose own failure hurts most first",
         paper="ppa",
-        target="incremental:TopologicalOrder",
+        target="harness.planning.incremental:TopologicalOrder",
     ),
     Entry(
         name="rppg",
@@ -121,7 +121,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.RISK,
         about="recovery time times probability of failure, the riskiest tasks within the budget",
         paper="edge",
-        target="rppg:rppg",
+        target="harness.planning.rppg:rppg",
     ),
     Entry(
         name="dra",
@@ -129,7 +129,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.PLACEMENT,
         about="Storm's default: near what a task reads; knows nothing of replicas",
         paper="edge",
-        target="schedulers:dra",
+        target="harness.planning.schedulers:dra",
     ),
     Entry(
         name="ras",
@@ -137,7 +137,7 @@ ENTRIES: Sequence[Entry] = (
         decides=Decides.PLACEMENT,
         about="resilience-aware: replicas, store and ackers near what they protect",
         paper="edge",
-        target="schedulers:ras",
+        target="harness.planning.schedulers:ras",
     ),
 )
 BY_NAME: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}

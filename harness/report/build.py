@@ -7,10 +7,11 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -43,17 +44,23 @@ class Report:
         return [claim for judged in self.judged for claim in judged.claims]
 
 
+Asked = Mapping[tuple[str, Profile], Campaign]
+"""The campaigns that a command is about, by experiment and profile."""
+
+
 def campaigns(
-    store: Store, experiments: Sequence[Experiment]
+    store: Store, experiments: Sequence[Experiment], asked: Asked = MappingProxyType({})
 ) -> Iterator[tuple[Experiment, Profile, Campaign]]:
-    """Every measured experiment and profile, the profile measured last first."""
+    """Every measured experiment and profile with the campaign that was asked for, or else the
+    newest; what was asked for first, then the profile measured last."""
     machine = machine_name()
     for experiment in experiments:
-        for profile in store.profiles(experiment.id, machine):
-            campaign = store.newest_campaign(
+        profiles = store.profiles(experiment.id, machine)
+        for profile in sorted(profiles, key=lambda p: (experiment.id, p) not in asked):
+            campaign = asked.get((experiment.id, profile)) or store.newest_campaign(
                 experiment.id, machine, profile, experiment.grid[profile]
             )
-            if campaign is not None:
+            if campaign is not None and campaign.records:
                 yield experiment, profile, campaign
 
 
@@ -68,9 +75,11 @@ class ReportWriter:
         self._judged: dict[tuple[str, ...], Judged] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def write(self) -> Report:
-        """Make the report anew from the records of this machine."""
-        judged = [self._judge(*found) for found in campaigns(self._store, all_experiments())]
+    def write(self, asked: Asked = MappingProxyType({})) -> Report:
+        """Make the report anew from the records of this machine; a command that is about certain
+        campaigns gets them judged, and not newer ones with other settings."""
+        found = campaigns(self._store, all_experiments(), asked)
+        judged = [self._judge(*each) for each in found]
         folder = self._store.root / "report"
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir(exist_ok=True)

@@ -86,7 +86,11 @@ def _undecided(claim: Claim) -> Claim:
 
 
 def _incompleteness(campaign: Campaign) -> str:
-    bad = len(campaign.records) - len(campaign.valid)
-    return f"{len(campaign.valid)} of {campaign.expected} runs are there and valid" + (
-        f", {bad} failed or were invalid" if bad else ""
+    skipped = len(campaign.skipped)
+    bad = len(campaign.records) - len(campaign.valid) - skipped
+    why = "; ".join(sorted({record.reason or "" for record in campaign.skipped}))
+    return (
+        f"{len(campaign.valid)} of {campaign.expected} runs are there and valid"
+        + (f", {bad} failed or were invalid" if bad else "")
+        + (f", {skipped} cannot be made: {why}" if skipped else "")
     )

@@ -1,4 +1,4 @@
-"""Which machine and which code a record comes from."""
+"""Which machine, which packages and which commit a record comes from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import platform
 import re
 import subprocess
-from collections.abc import Iterable
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,7 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 """The checkout this program runs from."""
 
 _PACKAGES = ("pyspark", "kafka-python", "confluent-kafka", "redis", "pyarrow", "pandas", "numpy")
-_NOT_MEASURING = ("harness/cli/", "harness/report/", "harness/figures/", "harness/testing/")
 
 
 @functools.cache
@@ -75,24 +73,3 @@ def _git(*arguments: str) -> str:
         ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True, timeout=20
     )
     return done.stdout.strip()
-
-
-@functools.cache
-def code_fingerprint(group: str) -> str:
-    """A hash of the code that can change what an experiment of ``group`` measures.
-
-    Covers harness, workloads, datasets and the group's own modules; not the command line, the
-    report or the figures' style. Two runs with the same fingerprint measured the same program.
-    """
-    digest = sha256()
-    for path in sorted(_measuring_files(group)):
-        digest.update(str(path.relative_to(ROOT)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _measuring_files(group: str) -> Iterable[Path]:
-    for top in ("harness", "workloads", "datasets", f"experiments/{group}"):
-        for path in (ROOT / top).rglob("*.py"):
-            if not str(path.relative_to(ROOT)).startswith(_NOT_MEASURING):
-                yield path

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,19 +34,69 @@ class Profile(StrEnum):
 
 SCHEMA_VERSION = 1
 
-OK, INVALID, FAILED = "ok", "invalid", "failed"
+OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What one run of one point gave."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = field(default_factory=dict)
     """Scalars (and small JSON values) by metric name; raw, never rounded."""
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Tables too large for a record, by name; each is stored as a Parquet file beside it."""
     invalid: str | None = None
     """Why the numbers cannot be trusted (the load generator fell behind, say), else None."""
+    skipped: str | None = None
+    """Why this point cannot be run at all (the engine has no such scheme, say), else None. It is
+    no failure: the same command does not try it again."""
+
+    def __post_init__(self) -> None:
+        assert self.skipped is None or not self.values, "what was skipped has no numbers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a campaign asks, whatever code answers it. Equal questions to two revisions of the
+    code can be compared; runs of unequal questions never stand in one table."""
+
+    experiment: str
+    profile: str
+    root_seed: int
+    options: Mapping[str, Any]
+    """The user's options that reached this experiment, each with a hash of its content."""
+    machine: Mapping[str, Any]
+    backend: str = ""
+    """What kind of cluster it is measured on (`harness.cluster.backends`); empty where no server
+    runs."""
+
+    def campaign(self, code: str) -> str:
+        """A short name for this question asked of that code."""
+        same: list[object] = [code, self.root_seed, self.options, self.machine, self.profile]
+        same += [self.backend] if self.backend else []
+        return sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A run that has begun: a question, one of its points, and what is to answer it."""
+
+    question: Question
+    point: Mapping[str, Any]
+    repeat: int
+    repeats: int
+    """How many repetitions its campaign asks for."""
+    code: str
+    commit: str
+    versions: Mapping[str, str]
+    started_unix_s: float
+
+    @property
+    def run(self) -> str:
+        """Unique; begins with the UTC time of its start, so names sort by age."""
+        stamp = datetime.fromtimestamp(self.started_unix_s, UTC).strftime("%Y%m%dT%H%M%S.%f")
+        digest = sha256(point_key(self.point, self.repeat).encode()).hexdigest()[:8]
+        return f"{stamp}-{digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +105,7 @@ class Record:
 
     schema: int = SCHEMA_VERSION
     run: str
-    """Unique; begins with the UTC time of its start, so names sort by age."""
+    """`Attempt.run`."""
     experiment: str
     profile: str
     point: Mapping[str, Any]
@@ -64,7 +116,7 @@ class Record:
     options: Mapping[str, Any]
     """The user's options that reached this experiment, each with a hash of its content."""
     code: str
-    """`harness.results.provenance.code_fingerprint` of the experiment's group."""
+    """`harness.results.reach.code_fingerprint` of the experiment."""
     commit: str
     machine: Mapping[str, Any]
     backend: str = ""
@@ -74,20 +126,82 @@ class Record:
     started_unix_s: float
     seconds: float
     status: str
-    """"ok", "invalid" (measured, not to be trusted) or "failed" (not measured)."""
+    """"ok", "invalid" (measured, not to be trusted), "failed" (not measured) or "skipped" (cannot
+    be measured)."""
     reason: str | None = None
-    """Why it is invalid or failed."""
+    """Why it is not "ok"."""
     values: Mapping[str, Any] = field(default_factory=dict)
     series: Sequence[str] = ()
 
+    @classmethod
+    def completed(cls, attempt: Attempt, outcome: Outcome, *, seconds: float) -> Record:
+        """Of a run that came to its end."""
+        status = INVALID if outcome.invalid else SKIPPED if outcome.skipped else OK
+        return replace(
+            cls._of(attempt, seconds, status, outcome.invalid or outcome.skipped),
+            values=json.loads(json.dumps(outcome.values, default=plain)),
+            series=sorted(outcome.series),
+        )
+
+    @classmethod
+    def failed(cls, attempt: Attempt, reason: str, *, seconds: float) -> Record:
+        """Of a run that ended with an error."""
+        return cls._of(attempt, seconds, FAILED, reason)
+
+    @classmethod
+    def _of(cls, attempt: Attempt, seconds: float, status: str, reason: str | None) -> Record:
+        asked = attempt.question
+        return cls(
+            run=attempt.run,
+            experiment=asked.experiment,
+            profile=asked.profile,
+            point=dict(attempt.point),
+            repeat=attempt.repeat,
+            repeats=attempt.repeats,
+            root_seed=asked.root_seed,
+            options=asked.options,
+            code=attempt.code,
+            commit=attempt.commit,
+            machine=asked.machine,
+            backend=asked.backend,
+            versions=attempt.versions,
+            started_unix_s=attempt.started_unix_s,
+            seconds=seconds,
+            status=status,
+            reason=reason,
+        )
+
+    @property
+    def question(self) -> Question:
+        return Question(
+            experiment=self.experiment,
+            profile=self.profile,
+            root_seed=self.root_seed,
+            options=self.options,
+            machine=self.machine,
+            backend=self.backend,
+        )
+
     @property
     def campaign(self) -> str:
-        """Runs of one campaign may stand in one table: same code, seed, options, machine."""
-        same = [self.code, self.root_seed, self.options, self.machine, self.profile]
-        same += [self.backend] if self.backend else []
-        return sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:12]
+        """Runs of one campaign may stand in one table: same question, same code."""
+        return self.question.campaign(self.code)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the same command would leave it at that."""
+        return self.status in (OK, SKIPPED)
 
 
 def point_key(point: Point, repeat: int) -> str:
     """Identifies a point and repetition within a campaign."""
     return json.dumps([dict(sorted(point.items())), repeat], sort_keys=True)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can carry it, for ``json.dumps(default=...)``."""
+    if hasattr(value, "tolist"):  # NumPy's, which is not loaded for this
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"a record cannot hold a {type(value).__name__}: {value!r}")

@@ -17,20 +17,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from harness.errors import EnvironmentFailure, UsageError
 from harness.results.record import (
     FAILED,
-    INVALID,
     OK,
-    Outcome,
+    SKIPPED,
     Point,
     Profile,
+    Question,
     Record,
+    plain,
     point_key,
 )
 from harness.results.schema import decode
@@ -42,7 +41,8 @@ class Campaign:
     """The newest runs of an experiment in one profile that belong together."""
 
     records: Sequence[Record]
-    """The newest record of each point and repetition, a valid one if there is any."""
+    """The newest record of each point and repetition, a valid or skipped one if there
+    is any."""
     expected: int
     """How many runs a complete campaign has."""
     directories: Mapping[str, Path]
@@ -58,8 +58,14 @@ class Campaign:
         return bad + self.expected - len(self.records)
 
     @property
+    def skipped(self) -> Sequence[Record]:
+        """Points that cannot be run, each with its reason."""
+        return [record for record in self.records if record.status == SKIPPED]
+
+    @property
     def complete(self) -> bool:
-        return len(self.valid) == self.expected
+        """Whether every point has a valid run, or a reason why it cannot have one."""
+        return len(self.valid) + len(self.skipped) == self.expected
 
     def results(self) -> Results:
         """The valid runs as a table, in the order of their points."""
@@ -118,7 +124,7 @@ class Store:
         with _disk_errors(target):
             for name, table in series.items():
                 table.to_parquet(scratch / f"{name}.parquet", index=False)
-            text = json.dumps(asdict(record), indent=1, default=_plain, ensure_ascii=False)
+            text = json.dumps(asdict(record), indent=1, default=plain, ensure_ascii=False)
             with (scratch / "record.json").open("w") as file:
                 file.write(text + "\n")
                 file.flush()
@@ -126,15 +132,6 @@ class Store:
             target.parent.mkdir(parents=True, exist_ok=True)
             scratch.rename(target)
         return target
-
-    def outcome_record(self, outcome: Outcome) -> dict[str, Any]:
-        """The part of a record that a run's outcome decides."""
-        return {
-            "values": json.loads(json.dumps(outcome.values, default=_plain)),
-            "series": sorted(outcome.series),
-            "status": OK if outcome.invalid is None else INVALID,
-            "reason": outcome.invalid,
-        }
 
     def read(self, experiment: str, machine: str) -> Sequence[tuple[Record, Path]]:
         """Every readable record of an experiment on a machine, oldest first."""
@@ -162,43 +159,45 @@ class Store:
         if not of_profile:
             return None
         newest = of_profile[-1][0]
-        return self._campaign(of_profile, newest.campaign, newest.repeats, grid)
+        return _gathered(of_profile, newest.question, newest.code, newest.repeats, grid)
 
-    def campaign(self, like: Record, machine: str, grid: Sequence[Point]) -> Campaign:
-        """The campaign that a record with ``like``'s code, seed, options, machine belongs to."""
-        return self._campaign(
-            self.read(like.experiment, machine), like.campaign, like.repeats, grid
-        )
-
-    def _campaign(
-        self,
-        items: Sequence[tuple[Record, Path]],
-        campaign: str,
-        repeats: int,
-        grid: Sequence[Point],
+    def campaign(
+        self, question: Question, code: str, machine: str, repeats: int, grid: Sequence[Point]
     ) -> Campaign:
-        wanted = [point_key(point, repeat) for point in grid for repeat in range(repeats)]
-        chosen: dict[str, tuple[Record, Path]] = {}
-        for record, path in items:
-            if record.campaign != campaign:
-                continue
-            key = point_key(record.point, record.repeat)
-            if record.status == OK or key not in chosen or chosen[key][0].status != OK:
-                chosen[key] = (record, path)
-        kept = [chosen[key] for key in wanted if key in chosen]
-        return Campaign(
-            records=[record for record, _ in kept],
-            expected=len(wanted),
-            directories={record.run: path for record, path in kept},
-        )
+        """What that code has answered to a question so far."""
+        return _gathered(self.read(question.experiment, machine), question, code, repeats, grid)
+
+    def revisions(
+        self, question: Question, machine: str, repeats: int, grid: Sequence[Point]
+    ) -> Mapping[str, Campaign]:
+        """The same question to every code that was asked it, by the code's fingerprint, oldest
+        first."""
+        items = self.read(question.experiment, machine)
+        codes = dict.fromkeys(record.code for record, _ in items if record.question == question)
+        return {code: _gathered(items, question, code, repeats, grid) for code in codes}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"a record cannot hold a {type(value).__name__}: {value!r}")
+def _gathered(
+    items: Sequence[tuple[Record, Path]],
+    question: Question,
+    code: str,
+    repeats: int,
+    grid: Sequence[Point],
+) -> Campaign:
+    wanted = [point_key(point, repeat) for point in grid for repeat in range(repeats)]
+    chosen: dict[str, tuple[Record, Path]] = {}
+    for record, path in items:
+        if record.code != code or record.question != question:
+            continue
+        key = point_key(record.point, record.repeat)
+        if record.settled or key not in chosen or not chosen[key][0].settled:
+            chosen[key] = (record, path)
+    kept = [chosen[key] for key in wanted if key in chosen]
+    return Campaign(
+        records=[record for record, _ in kept],
+        expected=len(wanted),
+        directories={record.run: path for record, path in kept},
+    )
 
 
 @contextmanager

@@ -127,6 +127,35 @@ def test_the_report_is_one_file_with_every_verdict(
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 
 
+def test_the_report_shows_what_a_command_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    store = Store(tmp_path)
+    ((_, mine),) = make(store, toy(), settings=QUICK).campaigns
+    make(store, toy(), settings=replace(QUICK, root_seed=5))
+    writer = build.ReportWriter(store)
+
+    def seeds(report: build.Report) -> set[int]:
+        return {r.root_seed for item in report.judged for r in item.campaign.records}
+
+    assert seeds(writer.write()) == {5}, "the newest, where nobody asked"
+    asked = writer.write({("stock/toy", Profile.QUICK): mine})
+    assert seeds(asked) == {mine.records[0].root_seed} != {5}
+    assert "--seed 5" not in asked.index.read_text()
+
+
+def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        return Outcome(skipped="one rack is too few")
+
+    make(Store(tmp_path), toy(run), settings=QUICK)
+    result = judged(Store(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [None]
+    assert "one rack is too few" in result.claims[0].measured["why not"]
+    assert exit_code([result], strict=False) == 0
+
+
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
     make(Store(tmp_path), toy(), settings=QUICK)
     make(Store(tmp_path), toy(), settings=replace(QUICK, root_seed=5, repeats=1))

@@ -1,0 +1,157 @@
+"""A record depends on what its experiment reaches: on no less, and on no more."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.catalogue import all_experiments
+from harness.experiment import Experiment, Origin
+from harness.results import reach
+from harness.results.provenance import ROOT
+from harness.results.reach import (
+    CHOSEN_FROM,
+    NOT_MEASURING,
+    code_fingerprint,
+    modules_under,
+    reached,
+)
+
+WORKER_KILL = [
+    "experiments.stock.worker_kill",
+    "harness.engines.structured.engine",
+    *modules_under("harness.cluster.local"),
+]
+PLANNING = ["experiments.ppa.multi_query"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what a record can depend on."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for top in ("harness", "workloads", "datasets", "experiments"):
+        shutil.copytree(ROOT / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "requirements.lock", copy)
+    return copy
+
+
+@pytest.fixture
+def checkout(whole: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The copy, in place of this checkout; what a test changes there is changed back."""
+    monkeypatch.setattr(reach, "ROOT", whole)
+    return whole
+
+
+def changes(checkout: Path, roots: list[str], file: str, before: str, after: str) -> bool:
+    """Whether the fingerprint is another one after an edit; without a ``before`` something is
+    added at the end."""
+    path = checkout / file
+    text = path.read_text() if path.exists() else None
+    old = code_fingerprint(roots)
+    assert text is None or before in text, f"{file} does not say {before!r}"
+    _forget()
+    try:
+        path.write_text((text or "") + after if not before else str(text).replace(before, after, 1))
+        return code_fingerprint(roots) != old
+    finally:
+        path.unlink() if text is None else path.write_text(text)
+        _forget()
+        assert code_fingerprint(roots) == old
+
+
+def _forget() -> None:
+    """Two edits within the grain of a file's time would not be told apart."""
+    reach._parsed.cache_clear()
+    reach._locked.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("experiments/stock/_kills.py", "RATE_PER_S = 500.0", "RATE_PER_S = 501.0"),
+        ("harness/engines/passes.py", "DRAIN_S = 90.0", "DRAIN_S = 91.0"),
+        ("harness/load/child.py", "SLICE_S = 0.004", "SLICE_S = 0.005"),
+        ("harness/engines/structured/driver.py", "POLL_S = 0.1", "POLL_S = 0.2"),
+        ("harness/cluster/processes.py", "", "SOMETHING = 1\n"),
+        ("requirements.lock", "pyspark==4", "pyspark==5"),
+        ("requirements.lock", "py4j==0", "py4j==1"),
+    ],
+    ids=["own module", "engine", "child by -m", "driver by -m", "backend", "pin", "its own pin"],
+)
+def test_what_can_change_a_measurement_discards_it(
+    checkout: Path, file: str, before: str, after: str
+) -> None:
+    assert changes(checkout, WORKER_KILL, file, before, after)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("harness/engines/passes.py", '"""One pass:', '"""Once more, one pass:'),
+        ("harness/engines/passes.py", "import math", "import math  # of course"),
+        ("harness/planning/greedy.py", "", "SOMETHING = 1\n"),
+        ("harness/protocol/task.py", "", "SOMETHING = 1\n"),
+        ("harness/report/build.py", "", "SOMETHING = 1\n"),
+        ("harness/cluster/backends.py", "DEFAULT =", "MORE = 1\nDEFAULT ="),
+        ("harness/cluster/another.py", "", "class AnotherCluster: ...\n"),
+        ("harness/engines/catalogue.py", "ENGINES:", "MORE = 1\nENGINES:"),
+        ("requirements.lock", "jupyterlab==", "jupyterlab==9."),
+    ],
+    ids=[
+        "docstring", "comment", "a planner", "another engine's protocol", "the report",
+        "a backend in the list", "a backend's file", "an engine in the list", "an unused pin",
+    ],
+)  # fmt: skip
+def test_what_cannot_change_a_measurement_keeps_it(
+    checkout: Path, file: str, before: str, after: str
+) -> None:
+    assert not changes(checkout, WORKER_KILL, file, before, after)
+
+
+def test_a_planner_counts_for_those_who_plan(checkout: Path) -> None:
+    edit = ("harness/planning/greedy.py", "", "SOMETHING = 1\n")
+    assert changes(checkout, PLANNING, *edit)
+    assert not changes(checkout, PLANNING, "harness/engines/passes.py", "= 90.0", "= 91.0")
+    assert not changes(checkout, PLANNING, "requirements.lock", "pyspark==4", "pyspark==5")
+
+
+@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.id)
+def test_every_experiment_says_what_it_chooses_by_name(experiment: Experiment) -> None:
+    modules = reached([experiment.module, *experiment.chooses])
+    assert experiment.module in modules
+    for chosen in experiment.chooses:
+        assert chosen in modules, f"{experiment.id} chooses {chosen}, which does not exist"
+    if "harness.engines.run" in modules:
+        assert experiment.origin is Origin.MEASURED
+        engines = [name for name in experiment.chooses if name.startswith("harness.engines.")]
+        assert engines, f"{experiment.id} finds its engine by name: say which in `chooses`"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["ppa.multi_query", "ppa.query_fidelity", "intervals.adaptive", "dpc.properties"],
+)
+def test_nothing_runs_that_is_not_reached(name: str) -> None:
+    """A run's own process says what it loaded: a way around the static imports would show."""
+    script = (
+        "import importlib, json, sys\n"
+        "from tests.experiments.smoke import SmokeContext\n"
+        "from harness.results.record import Profile\n"
+        f"e = importlib.import_module('experiments.{name}').EXPERIMENT\n"
+        "e.run(e.grid[Profile.SMOKE][0], SmokeContext(e))\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    ours = ("harness", "workloads", "datasets", "experiments")
+    loaded = {m for m in json.loads(done.stdout.splitlines()[-1]) if m.split(".")[0] in ours}
+    left_out = {m for m in loaded if m in CHOSEN_FROM or m.startswith(NOT_MEASURING)}
+    assert loaded - left_out <= reached([f"experiments.{name}"])

@@ -1,0 +1,134 @@
+"""Identity is a value, and every end of a run has a record of its own kind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.results.record import (
+    FAILED,
+    INVALID,
+    OK,
+    SKIPPED,
+    Attempt,
+    Outcome,
+    Profile,
+    Question,
+    Record,
+)
+from harness.results.store import Store
+
+QUESTION = Question(
+    experiment="stock/toy", profile="quick", root_seed=1, options={}, machine={"cores": 2}
+)
+GRID = [{"x": 1}, {"x": 2}]
+
+
+def attempt(
+    x: int = 1, *, code: str = "a", at: float = 1000.0, question: Question = QUESTION
+) -> Attempt:
+    return Attempt(
+        question=question,
+        point={"x": x},
+        repeat=0,
+        repeats=1,
+        code=code,
+        commit="c0ffee",
+        versions={},
+        started_unix_s=at,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "reason"),
+    [
+        (Outcome(values={"y": 1}), OK, None),
+        (Outcome(values={"y": 1}, invalid="the load fell behind"), INVALID, "the load fell behind"),
+        (Outcome(skipped="one rack is too few"), SKIPPED, "one rack is too few"),
+    ],
+)
+def test_how_a_run_ended(outcome: Outcome, status: str, reason: str | None) -> None:
+    record = Record.completed(attempt(), outcome, seconds=2.5)
+    assert (record.status, record.reason, record.seconds) == (status, reason, 2.5)
+    assert record.settled is (status in (OK, SKIPPED))
+    assert record.question == QUESTION
+
+
+def test_a_failed_run_has_no_numbers() -> None:
+    record = Record.failed(attempt(), "the broker died", seconds=1)
+    assert (record.status, record.values, record.settled) == (FAILED, {}, False)
+
+
+def test_what_was_skipped_can_have_no_numbers() -> None:
+    with pytest.raises(AssertionError):
+        Outcome(values={"y": 1}, skipped="it cannot be run")
+
+
+def test_numbers_are_kept_as_they_are() -> None:
+    values = {"a": np.float64(0.1), "b": np.array([1, 2]), "c": Path("/x")}
+    record = Record.completed(attempt(), Outcome(values=values), seconds=0)
+    assert record.values == {"a": 0.1, "b": [1, 2], "c": "/x"}
+    assert Record(**json.loads(json.dumps(asdict(record)))) == record
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(QUESTION, root_seed=2),
+        replace(QUESTION, profile="paper"),
+        replace(QUESTION, options={"text": "a"}),
+        replace(QUESTION, machine={"cores": 4}),
+    ],
+)
+def test_another_question_is_another_campaign(other: Question) -> None:
+    first = Record.failed(attempt(), "", seconds=0)
+    second = Record.failed(attempt(question=other), "", seconds=0)
+    assert first.question != second.question
+    assert first.campaign != second.campaign
+
+
+def keep(store: Store, record: Record) -> None:
+    store.append(record, store.scratch(), {"s": pd.DataFrame({"a": [1]})}, "here")
+
+
+def test_one_question_asked_of_two_revisions(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for number, (code, y) in enumerate([("old", 1), ("new", 3), ("old", 2)]):
+        at = 1000.0 + number
+        outcome = Outcome(values={"y": y})
+        keep(store, Record.completed(attempt(code=code, at=at), outcome, seconds=0))
+    another = attempt(code="new", at=2000.0, question=replace(QUESTION, root_seed=7))
+    keep(store, Record.failed(another, "", seconds=0))
+    campaigns = store.revisions(QUESTION, "here", 1, GRID)
+    assert list(campaigns) == ["old", "new"]
+    assert {code: c.results().frame["y"].tolist() for code, c in campaigns.items()} == {
+        "old": [2],  # the newest of them
+        "new": [3],
+    }
+
+
+def test_a_skip_completes_a_campaign_and_stands_in_no_table(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    keep(store, Record.completed(attempt(1), Outcome(values={"y": 1}), seconds=0))
+    assert not store.campaign(QUESTION, "a", "here", 1, GRID).complete
+    skipped = Outcome(skipped="no such scheme")
+    keep(store, Record.completed(attempt(2, at=1001.0), skipped, seconds=0))
+    campaign = store.campaign(QUESTION, "a", "here", 1, GRID)
+    assert campaign.complete
+    assert [record.reason for record in campaign.skipped] == ["no such scheme"]
+    assert campaign.failed == 0
+    assert len(campaign.results().frame) == 1
+
+
+def test_a_failure_does_not_hide_what_was_settled(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    keep(store, Record.completed(attempt(), Outcome(values={"y": 1}), seconds=0))
+    keep(store, Record.failed(attempt(at=1001.0), "the disk was full", seconds=0))
+    campaign = store.newest_campaign("stock/toy", "here", Profile.QUICK, GRID)
+    assert campaign is not None
+    assert [record.status for record in campaign.records] == [OK]
