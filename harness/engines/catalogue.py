@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from harness.engines.base import EngineKind
 from harness.engines.structured.engine import StructuredKind
+from harness.engines.tasks.engine import TaskEngineKind
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
-ENGINES: tuple[EngineKind, ...] = (StructuredKind(),)
+ENGINES: tuple[EngineKind, ...] = (StructuredKind(), TaskEngineKind())
 """Live engines. The simulator runs in virtual time, so nothing can begin or drain in it."""
 
 

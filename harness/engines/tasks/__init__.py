@@ -1,0 +1,22 @@
+"""The task engine: the protocol's machines, live, in long-lived tasks on Spark executors.
+
+======================  =======================================================================
+module                  what it does
+======================  =======================================================================
+`engine`                the engine behind the contract of all engines
+`fleet`                 its processes as the harness sees them
+`coordinator`           the process of the coordinator
+`driver`, `daemon`      the process that places nodes on executors, and what forks them there
+`node`, `hosted`        the process of a node, and one pass on it
+`job`                   what all processes of a pass are told
+`control`               one authenticated connection per node to the coordinator
+`store`                 checkpoints and the registry in Redis, fenced by term
+`exchange`              batches between tasks, sources and output through Kafka
+`pacing`                a node's declared speed and a link's delay, by timers
+`reading`               what the out topic held, and what it should have held
+======================  =======================================================================
+
+A process that the harness kills is dead at once: the kernel closes its connection to the
+coordinator, which restores its tasks elsewhere, from replicas or from checkpoints. Nothing of
+what a run rests on lies in a node, the coordinator or the driver: it lies in Kafka and Redis.
+"""

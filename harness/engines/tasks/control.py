@@ -1,0 +1,183 @@
+"""One authenticated connection per node to the coordinator, in JSON frames.
+
+A frame is four bytes of length (big-endian) and so many bytes of JSON. Before the first one both
+sides prove that they know the run's secret, each by an HMAC over the other's random challenge
+and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled.
+
+When a process is killed, the kernel closes its connection at once: the end of a connection is the
+fastest news of a death there is. A frame to a peer that does not read (a frozen process) is
+dropped once `MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from harness.errors import EnvironmentFailure
+
+MOST_BYTES = 64 << 20
+"""Of one frame; more is no frame of ours."""
+MOST_WAITING_BYTES = 4 << 20
+"""Of frames that the peer has not read yet; beyond it further frames are dropped."""
+PROOF_WITHIN_S = 10.0
+"""How long a stranger may take to prove that it is none."""
+
+_LENGTH = struct.Struct(">I")
+_SERVER, _CLIENT = b"coordinator", b"node"
+
+
+class Connection:
+    """Both ends of it are alike once they have proved who they are."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self.dropped = 0
+        """Frames that were not sent because the peer does not read."""
+        connected: socket.socket | None = writer.get_extra_info("socket")
+        if connected is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, document: Mapping[str, Any]) -> bool:
+        """Send a frame; False when it was dropped, or the connection is closing."""
+        if self._writer.is_closing():
+            return False
+        if self._writer.transport.get_write_buffer_size() > MOST_WAITING_BYTES:
+            self.dropped += 1
+            return False
+        body = json.dumps(document, separators=(",", ":")).encode()
+        self._writer.write(_LENGTH.pack(len(body)) + body)
+        return True
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next frame; None at the end of the connection, however it came."""
+        try:
+            (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if size > MOST_BYTES:
+                return None
+            document = json.loads(await self._reader.readexactly(size))
+        except (OSError, EOFError, ValueError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    def close(self) -> None:
+        """Let what was sent go out, then close. May be called twice."""
+        with suppress(OSError, RuntimeError):
+            self._writer.close()
+
+    async def leave(self) -> None:
+        """Close, and wait until what was sent has gone out."""
+        self.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    def abort(self) -> None:
+        """Close at once, whatever still waits to be sent."""
+        self._writer.transport.abort()
+
+
+async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Connection:
+    """A connection to the coordinator, proved on both sides.
+
+    Raises `EnvironmentFailure` when nobody answers there in time, or who answers is not ours.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            reader, writer = await _open(host, port)
+            connection = Connection(reader, writer)
+            if not await _prove_as_client(connection, secret):
+                connection.abort()
+                raise EnvironmentFailure(
+                    f"who listens on {host}:{port} does not know this run's secret",
+                    remedy="another program has taken the coordinator's port: run it again",
+                )
+            return connection
+    except TimeoutError as error:
+        raise EnvironmentFailure(
+            f"no coordinator answered on {host}:{port} within {within_s:g} s",
+            remedy="look at the coordinator's log in the run directory",
+        ) from error
+
+
+async def _open(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Ask again until somebody listens; the caller has a deadline."""
+    while True:
+        try:
+            return await asyncio.open_connection(host, port)
+        except OSError:
+            await asyncio.sleep(0.02)
+
+
+class Listener:
+    """Accepts connections and hands over those whose peer knows the secret."""
+
+    def __init__(
+        self, secret: bytes, serve: Callable[[Connection], Awaitable[None]], *, host: str
+    ) -> None:
+        """``serve`` is awaited for each connection, which is closed when it returns."""
+        self._secret, self._serve, self._host = secret, serve, host
+        self._server: asyncio.Server | None = None
+        self.refused = 0
+        """Connections whose peer proved nothing."""
+
+    async def start(self, port: int = 0) -> int:
+        """Listen; returns the port."""
+        self._server = await asyncio.start_server(self._accept, self._host, port)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer)
+        try:
+            async with asyncio.timeout(PROOF_WITHIN_S):
+                known = await _prove_as_server(connection, self._secret)
+        except TimeoutError:
+            known = False
+        if not known:
+            self.refused += 1
+            connection.abort()
+            return
+        try:
+            await self._serve(connection)
+        finally:
+            connection.close()
+
+
+async def _prove_as_server(connection: Connection, secret: bytes) -> bool:
+    challenge = secrets.token_hex(32)
+    connection.send({"challenge": challenge})
+    answer = await connection.receive()
+    if answer is None or not _right(answer, secret, _CLIENT, challenge):
+        return False
+    connection.send({"proof": _proof(secret, _SERVER, str(answer.get("challenge")))})
+    return True
+
+
+async def _prove_as_client(connection: Connection, secret: bytes) -> bool:
+    asked = await connection.receive()
+    if asked is None:
+        return False
+    challenge = secrets.token_hex(32)
+    proof = _proof(secret, _CLIENT, str(asked.get("challenge")))
+    connection.send({"proof": proof, "challenge": challenge})
+    answer = await connection.receive()
+    return answer is not None and _right(answer, secret, _SERVER, challenge)
+
+
+def _proof(secret: bytes, role: bytes, challenge: str) -> str:
+    return hmac.new(secret, role + b" " + challenge.encode(), "sha256").hexdigest()
+
+
+def _right(answer: Mapping[str, Any], secret: bytes, role: bytes, challenge: str) -> bool:
+    return hmac.compare_digest(str(answer.get("proof")), _proof(secret, role, challenge))

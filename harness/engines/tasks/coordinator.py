@@ -1,0 +1,296 @@
+"""The process of the coordinator: ``python -m harness.engines.tasks.coordinator``.
+
+It hosts a `CoordinatorMachine`, and it is a process of its own, so that its crash is survived as
+in the simulator: the nodes go on, and the next life reads the registry back. It is steered by the
+harness over its standard input and heard through its standard output (`harness.child`); nodes
+reach it by `control`. What it hears from nodes and what it decides goes to the harness as events,
+with instants of the monotonic clock that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from harness.child import Emit, orders, speaker
+from harness.cluster.endpoints import RedisEndpoint
+from harness.engines.codec import decode, encode, from_parts, to_parts
+from harness.engines.tasks.control import Connection, Listener
+from harness.engines.tasks.hosted import now_us
+from harness.engines.tasks.job import Job
+from harness.engines.tasks.store import Store
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.coordinator import CoordinatorMachine
+
+
+class Member:
+    """A node that is connected."""
+
+    def __init__(self, number: int, boot: int, connection: Connection) -> None:
+        self.number, self.boot, self.connection = number, boot, connection
+        self.tasks: frozenset[int] = frozenset()
+        """Of the copies it last reported."""
+
+
+class Deciding:
+    """The machine of one pass, and its host."""
+
+    def __init__(
+        self, job: Job, redis: RedisEndpoint, members: Mapping[int, Member], emit: Emit
+    ) -> None:
+        self.job = job
+        self._members, self._emit = members, emit
+        self._store = Store(redis, job.run)
+        self._loop = asyncio.get_running_loop()
+        self._running: set[asyncio.Task[None]] = set()
+        self._over = False
+        self._published: dict[int, int] = {}
+        self.machine = CoordinatorMachine(
+            wiring=job.wiring,
+            scheme=job.scheme,
+            nodes=job.nodes,
+            placement=job.placement,
+            now=now_us(),
+        )
+
+    def start(self) -> None:
+        self._perform(self.machine.start(now=now_us()))
+
+    async def stop(self, *, clear: bool) -> None:
+        """Decide nothing more; ``clear`` deletes the pass's checkpoints and registry."""
+        self._over = True
+        for running in self._running:
+            running.cancel()
+        if clear:
+            await self._store.clear()
+        await self._store.close()
+
+    def tell(self, item: told.CoordinatorInput) -> None:
+        if not self._over:
+            self._perform(self.machine.handle(item, now=now_us()))
+
+    def heard(self, member: Member, heartbeat: told.HeartbeatReceived) -> None:
+        member.tasks = frozenset(copy.task for copy in heartbeat.copies)
+        for copy in heartbeat.copies:
+            if copy.published > self._published.get(copy.task, 0):
+                self._published[copy.task] = copy.published
+                self._emit({"event": "published", "task": copy.task, "below": copy.published})
+        self.tell(heartbeat)
+
+    def lost(self, member: Member) -> None:
+        """A node's connection was closed."""
+        if self.job.by_connection:
+            cause = f"the connection of node {member.number} was closed"
+            self.tell(told.NodeDisconnected(cause=cause, node=member.number, boot=member.boot))
+
+    def _perform(self, effects: Sequence[do.Effect]) -> None:
+        for effect in effects:
+            _PERFORMERS[type(effect)](self, effect)
+
+    def _set_timer(self, effect: do.SetTimer) -> None:
+        left = effect.at - now_us()
+        if left > 0:
+            self._loop.call_later(left / 1e6, self._set_timer, effect)
+        else:
+            self.tell(told.TimerFired(cause=effect.cause, key=effect.key))
+
+    def _send_order(self, effect: do.SendOrder) -> None:
+        member = self._members.get(effect.node)
+        if member is not None:
+            member.connection.send({"order": to_parts(effect.order)[0].decode()})
+
+    def _send(self, effect: do.Send) -> None:
+        """To the nodes that last reported a copy of the task; the incarnation is in the message,
+        and the node drops what is meant for another one."""
+        head = to_parts(effect.message)[0].decode()
+        for member in self._members.values():
+            if effect.to in member.tasks:
+                member.connection.send({"to": head})
+
+    def _note(self, effect: do.NoteCopy) -> None:
+        self._emit({"event": "note", "node": -1, "note": to_parts(effect)[0].decode()})
+
+    def _store_registry(self, effect: do.StoreRegistry) -> None:
+        self._run(self._put(effect))
+
+    async def _put(self, effect: do.StoreRegistry) -> None:
+        there = await self._store.put_registry(effect.version, encode(effect.registry))
+        if there == effect.version:
+            self.tell(told.RegistryStored(cause=effect.cause, version=effect.version))
+
+    def _load_registry(self, effect: do.LoadRegistry) -> None:
+        self._run(self._get(effect))
+
+    async def _get(self, effect: do.LoadRegistry) -> None:
+        found = await self._store.get_registry()
+        registry = None if found is None else decode(found)
+        self.tell(told.RegistryLoaded(cause=effect.cause, registry=registry))
+
+    def _forget(self, effect: do.ForgetCheckpoints) -> None:
+        self._run(self._store.forget(len(self.job.wiring.names), effect.below))
+
+    def _run(self, work: Any) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except (RedisError, OSError):
+                return  # the protocol asks again
+
+        running = self._loop.create_task(guarded())
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+
+
+_PERFORMERS: dict[type, Callable[[Deciding, Any], None]] = {
+    do.SetTimer: Deciding._set_timer,
+    do.SendOrder: Deciding._send_order,
+    do.Send: Deciding._send,
+    do.NoteCopy: Deciding._note,
+    do.StoreRegistry: Deciding._store_registry,
+    do.LoadRegistry: Deciding._load_registry,
+    do.ForgetCheckpoints: Deciding._forget,
+}
+
+
+class CoordinatorProcess:
+    """Connections of nodes on one side, orders of the harness on the other."""
+
+    def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
+        self._emit = emit
+        self._redis = RedisEndpoint(**configuration["redis"])
+        self._host, self._port = configuration["listen"]
+        self._listener = Listener(
+            bytes.fromhex(configuration["secret"]), self._serve, host=self._host
+        )
+        self._members: dict[int, Member] = {}
+        self._deciding: Deciding | None = None
+        self._leaving = False
+
+    async def run(self, commands: asyncio.Queue[dict[str, Any] | None]) -> None:
+        """Follow the harness's orders until there are no more."""
+        port = await self._listener.start(self._port)
+        self._emit({"event": "listening", "port": port})
+        while (command := await commands.get()) is not None:
+            match command["order"]:
+                case "begin":
+                    await self._begin(Job.from_json(command["job"]))
+                case "end":
+                    await self._end()
+                case "adapt":
+                    assert self._deciding is not None, "there is no pass"
+                    replicated = tuple(command["replicated"])
+                    self._deciding.tell(
+                        told.PlanAdapted(cause="the harness asked", replicated=replicated)
+                    )
+                case "leave":
+                    self._leaving = True
+                    self._to_all({"leave": True})
+        self._listener.stop()
+
+    async def _begin(self, job: Job) -> None:
+        """Decide about a pass; a node that runs it already was told by an earlier life."""
+        self._deciding = Deciding(job, self._redis, self._members, self._emit)
+        for member in self._members.values():
+            member.connection.send({"begin": job.to_json()})
+        self._deciding.start()
+        self._emit({"event": "begun", "run": job.run})
+
+    async def _end(self) -> None:
+        self._to_all({"end": True})
+        if self._deciding is not None:
+            deciding, self._deciding = self._deciding, None
+            await deciding.stop(clear=True)
+        self._emit({"event": "ended"})
+
+    def _to_all(self, frame: Mapping[str, Any]) -> None:
+        for member in self._members.values():
+            member.connection.send(frame)
+
+    async def _serve(self, connection: Connection) -> None:
+        hello = await connection.receive()
+        if hello is None or "hello" not in hello:
+            return
+        member = Member(hello["hello"], hello["boot"], connection)
+        earlier = self._members.get(member.number)
+        if earlier is not None and earlier.boot > member.boot:
+            return  # a life that is over and does not know it: a frozen process that went on
+        if earlier is not None:
+            earlier.connection.close()
+        self._members[member.number] = member
+        self._say("joined", member, process=hello["process"])
+        self._welcome(member, hello["running"])
+        while (frame := await connection.receive()) is not None:
+            self._hear(member, frame)
+        if self._members.get(member.number) is member:
+            del self._members[member.number]
+        self._say("left", member)
+        if self._deciding is not None:
+            self._deciding.lost(member)
+
+    def _welcome(self, member: Member, running: str | None) -> None:
+        if self._leaving:
+            member.connection.send({"leave": True})
+        elif self._deciding is not None and running != self._deciding.job.run:
+            member.connection.send({"begin": self._deciding.job.to_json()})
+
+    def _hear(self, member: Member, frame: Mapping[str, Any]) -> None:
+        if "heartbeat" in frame:
+            if self._deciding is not None:
+                self._deciding.heard(member, from_parts(frame["heartbeat"]))
+        elif "note" in frame:
+            self._emit({"event": "note", "node": member.number, "note": frame["note"]})
+        elif "problem" in frame:
+            self._emit({"event": "problem", "node": member.number, **frame["problem"]})
+
+    def _say(self, event: str, member: Member, **more: Any) -> None:
+        self._emit(
+            {
+                "event": event,
+                "node": member.number,
+                "boot": member.boot,
+                "at_us": now_us(),
+                "at_unix_s": time.time(),
+                **more,
+            }
+        )
+
+
+def main() -> None:
+    emit = speaker()
+    lines = orders()
+    configuration = next(lines)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        commands: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        loop.set_exception_handler(lambda _, context: _die(emit, context.get("exception")))
+
+        def listen() -> None:
+            for line in lines:
+                loop.call_soon_threadsafe(commands.put_nowait, line)
+            loop.call_soon_threadsafe(commands.put_nowait, None)
+
+        threading.Thread(target=listen, name="hear the harness", daemon=True).start()
+        await CoordinatorProcess(configuration, emit).run(commands)
+
+    try:
+        asyncio.run(run())
+    except Exception as error:
+        _die(emit, error)
+
+
+def _die(emit: Emit, error: BaseException | None) -> None:
+    """A bug: say so and end, so that the harness starts another life or gives the run up."""
+    emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:8000]})
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

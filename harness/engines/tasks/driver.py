@@ -1,0 +1,147 @@
+"""The process of the Spark driver: ``python -m harness.engines.tasks.driver``.
+
+It places nodes and nothing else: one Spark job per node, whose only task is `run_node`, on the
+host of the node's worker. ``spark.task.maxFailures`` is 1, so a killed process ends its job at
+once, and the next life of the node is a new job, started here after the declared delay. A whole
+executor that is lost does not count as a failure of its tasks: Spark starts them again by itself
+when a slot is free, and the boot number from Redis makes that a new life too.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.child import Emit, orders, speaker
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+WORKER_VARIABLE = "FAULTLINE_WORKER"
+RESUBMIT_S = 0.05
+"""Before a node whose task did not even begin is placed again."""
+_COUNT_S = 0.1
+
+
+def place(context: SparkContext, element: Any, host: str) -> Any:
+    """An RDD of one element whose task prefers ``host``. PySpark has no method for that; Spark's
+    own, `SparkContext.makeRDD`, is public in Scala."""
+    from pyspark.rdd import RDD
+    from pyspark.serializers import CPickleSerializer
+
+    jvm: Any = context._jvm
+    scala = jvm.scala.jdk.javaapi.CollectionConverters
+    hosts = jvm.java.util.ArrayList()
+    hosts.add(host)
+    pairs = jvm.java.util.ArrayList()
+    pairs.add(jvm.scala.Tuple2(bytearray(pickle.dumps(element)), scala.asScala(hosts).toList()))
+    tag = getattr(jvm.scala.reflect, "ClassTag$").__getattr__("MODULE$").Any()
+    made = context._jsc.sc().makeRDD(scala.asScala(pairs).toList(), tag)
+    return RDD(made.toJavaRDD(), context, CPickleSerializer())
+
+
+def host_node(elements: Any) -> list[str]:
+    """What the task does. Spark's preference for a host is only that: elsewhere the task ends."""
+    from harness.engines.tasks.node import run_node
+
+    for arguments in elements:
+        if os.environ.get(WORKER_VARIABLE, arguments["worker"]) != arguments["worker"]:
+            time.sleep(0.2)  # Spark offers the same slot again at once
+            raise RuntimeError(f"placed on {os.environ[WORKER_VARIABLE]}")
+        run_node(arguments)
+    return []
+
+
+class Driver:
+    """Keeps every node running until it is told to stop."""
+
+    def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
+        from pyspark import SparkConf, SparkContext
+
+        self._emit = emit
+        conf = SparkConf().setAll(list(configuration["conf"].items()))
+        self._context = SparkContext(conf=conf)
+        self._context.setLogLevel("ERROR")
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        emit({"event": "session", "application": self._context.applicationId})
+        threading.Thread(target=self._count_executors, daemon=True).start()
+
+    def run_nodes(self, nodes: Sequence[Mapping[str, Any]], restart_s: float) -> None:
+        """Start every node, and again whenever one ends. Each entry: ``host``, ``arguments``."""
+        from pyspark import InheritableThread
+
+        for node in nodes:
+            thread = InheritableThread(target=self._keep, args=(node, restart_s), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """The nodes were told to leave: wait for them, then end the application."""
+        self._stopping.set()
+        deadline = time.monotonic() + 3
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._context.cancelAllJobs()
+        self._context.stop()
+
+    def _keep(self, node: Mapping[str, Any], restart_s: float) -> None:
+        number = node["arguments"]["node"]
+        while not self._stopping.is_set():
+            self._context.setJobGroup(f"node {number}", f"node {number}", True)
+            began = time.monotonic()
+            error = self._run(node)
+            if self._stopping.is_set():
+                return
+            self._emit(
+                {
+                    "event": "ended",
+                    "node": number,
+                    "error": error,
+                    "after_s": time.monotonic() - began,
+                    "at_unix_s": time.time(),
+                }
+            )
+            self._stopping.wait(max(restart_s, RESUBMIT_S))
+
+    def _run(self, node: Mapping[str, Any]) -> str | None:
+        try:
+            place(self._context, node["arguments"], node["host"]).mapPartitions(host_node).collect()
+        except Exception as error:  # py4j's, Spark's or Python's: the node has ended
+            return str(error)[:2000]
+        return None
+
+    def _count_executors(self) -> None:
+        known = -1
+        while not self._stopping.wait(_COUNT_S):
+            try:
+                count = self._context._jsc.sc().getExecutorMemoryStatus().size() - 1
+            except Exception:  # the context is being stopped
+                return
+            if count != known:
+                known = count
+                self._emit({"event": "executors", "count": count, "at_unix_s": time.time()})
+
+
+def main() -> None:
+    emit = speaker()
+    driver: Driver | None = None
+    try:
+        lines = orders()
+        driver = Driver(next(lines), emit)
+        for line in lines:
+            driver.run_nodes(line["nodes"], line["restart_s"])
+    except BaseException as error:
+        emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:4000]})
+        raise
+    finally:
+        if driver is not None:
+            driver.stop()
+
+
+if __name__ == "__main__":
+    main()

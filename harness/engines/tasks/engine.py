@@ -1,0 +1,284 @@
+"""The task engine behind the contract of `harness.engines.base`."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from harness.cluster.base import Cluster, Node, Usage
+from harness.engines.base import Engine, EngineKind, Event, EventKind, Needs, Scored, Setup, Work
+from harness.engines.codec import from_parts
+from harness.engines.restoration import Noted, Restorations
+from harness.engines.tasks.fleet import Fleet
+from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
+from harness.engines.tasks.reading import plain, read_input, read_results
+from harness.engines.topics import topics
+from harness.errors import EnvironmentFailure
+from harness.measure.collector import Message
+from harness.protocol.effects import CopyEvent
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Scheme, Tentative
+from harness.protocol.schemes import SCHEMES, make_scheme
+from harness.protocol.wiring import Wiring
+from workloads.toolkit.local import run_locally
+
+PARAMETERS: Mapping[str, str] = {
+    "checkpoint_s": "seconds between checkpoints (5)",
+    "heartbeat_s": "seconds between a node's heartbeats (0.25)",
+    "suspect_s": "seconds of silence after which a node is taken for lost (1)",
+    "by_connection": "whether the end of a connection counts as a death (true)",
+    "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
+    "bound_s": "how long a failure must last before output is tentative (0)",
+    "tuples_per_s": "the declared speed of a node (0: as fast as it is)",
+    "checkpoint_bytes_per_s": "the declared speed of checkpoints (0: as fast as they are)",
+    "restart_s": "how long a dead node stays away at least (0)",
+}
+_LOOK_S = 0.02
+_SUMMARY = {
+    "replay": "source replay: no checkpoint, ancestors recompute",
+    "checkpoint": "each task from its own latest checkpoint",
+    "global": "all tasks from the last coordinated checkpoint",
+    "active": "an active replica of every task",
+    "rppg": "active replicas where the plan says, else checkpoints",
+    "ppa": "active replicas of the plan; tentative output goes on without the rest",
+    "dpc": "replicas of the plan; each task goes on alone after a bound",
+}
+
+
+class TaskEngine:
+    """Warm processes, one pass at a time."""
+
+    def __init__(self, setup: Setup, fleet: Fleet) -> None:
+        self.setup, self.fleet = setup, fleet
+        self.used = False
+        self.job: Job | None = None
+        self._work: Work | None = None
+        self._topics = ExitStack()
+        self._began = 0
+        """How many events the coordinators had said when the pass began."""
+        self._unix_us = 0
+        """What the wall clock is ahead of the monotonic one."""
+
+    def check(self) -> None:
+        self.fleet.wait_for_nodes(range(len(self.fleet.nodes)))
+
+    def targets(self) -> Sequence[Node]:
+        return self.fleet.nodes
+
+    def begin(self, work: Work) -> None:
+        assert self._work is None, "one workload at a time"
+        self.used, self._work = True, work
+        wiring = self._wiring(work)
+        self._data = f"{work.out_topic}-data"
+        self._topics = ExitStack()
+        self._topics.enter_context(
+            topics(self.fleet.cluster.kafka, {self._data: len(wiring.names)})
+        )
+        self.check()
+
+    def begins_at(self, unix_s: float) -> None:
+        work = self._work
+        assert work is not None, "nothing was begun"
+        self.job = self._job(work, unix_s)
+        self._unix_us = round(time.time() * 1e6) - time.monotonic_ns() // 1000
+        self._began = len(self._said())
+        self.fleet.begin(self.job)
+
+    def drain(self, until_unix_s: float, *, within_s: float) -> bool:
+        job = self._running()
+        below = math.ceil((until_unix_s * 1e6 - job.start_us) / job.batch_us)
+        deadline = time.monotonic() + within_s
+        while not all(self.published(sink) >= below for sink in job.wiring.sinks):
+            self.raise_problems()
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def end(self) -> None:
+        self.fleet.end()
+        self._topics.close()
+        self._work = None
+
+    def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
+        return read_results(messages, work.workload, start_unix_s)
+
+    def events(self) -> Sequence[Event]:
+        found = [*self._recoveries(), *self._deaths()]
+        return sorted(found, key=lambda event: event.at_unix_s)
+
+    def usage(self) -> Mapping[str, Usage]:
+        return self.fleet.usage()
+
+    def truth(self, work: Work) -> pd.DataFrame:
+        """Every batch once and in order, in this process (`workloads.toolkit.local`)."""
+        job = self._running()
+        client = self.fleet.cluster.kafka.confluent()
+        sources = {
+            source.name: read_input(
+                client, work.topic_of[source.name], source.partitions, job.start_us
+            )
+            for source in work.workload.sources
+        }
+        return plain(run_locally(job.code, sources), work.workload.columns)
+
+    def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
+        return Scored(reason="the accuracy of members is scored by Spark, which does not run here")
+
+    # -- beyond the contract -------------------------------------------------------------------
+
+    def published(self, sink: int) -> int:
+        """The first batch whose stable output a sink has not reported to be published."""
+        said = [e["below"] for e in self._events("published") if e["task"] == sink]
+        return max(said, default=0)
+
+    def notes(self) -> list[Noted]:
+        """What became of copies, by the monotonic clock of the machine."""
+        found = []
+        for event in self._events("note"):
+            note = from_parts(event["note"])
+            found.append(Noted(at_us=note.at, node=event["node"], note=note))
+        return sorted(found, key=lambda noted: noted.at_us)
+
+    def raise_problems(self) -> None:
+        """Raise what a process of the engine could not go on with."""
+        for event in self._events("problem"):
+            name = self.fleet.nodes[event["node"]].name
+            raise EnvironmentFailure(f"node {name}: {event['what']}", remedy=event["remedy"])
+        for child in (self.fleet.coordinator, self.fleet.driver):
+            if child is not None and child.exit_code is not None:
+                raise child.failure(f"{child.name} has ended")
+
+    def _running(self) -> Job:
+        assert self.job is not None, "no pass has begun"
+        return self.job
+
+    def _said(self) -> list[Any]:
+        return [event for child in self.fleet.coordinators for event in child.events]
+
+    def _events(self, kind: str) -> list[Any]:
+        return [event for event in self._said()[self._began :] if event["event"] == kind]
+
+    def _wiring(self, work: Work) -> Wiring:
+        return wiring_for(work.workload, round(work.interval_s * 1e6), {})
+
+    def _job(self, work: Work, start_unix_s: float) -> Job:
+        wiring = self._wiring(work)
+        assert work.workload.reference is not None, work.workload.name
+        scheme = scheme_of(self.setup, wiring, work.interval_s)
+        racks = Counter(node.rack for node in self.fleet.nodes)
+        slots = slots_per_node(len(wiring.names) + len(scheme.replicated), racks)
+        nodes = tuple(NodeInfo(name=n.name, rack=n.rack, slots=slots) for n in self.fleet.nodes)
+        given = self.setup.parameters
+        return Job(
+            run=f"faultline-{secrets.token_hex(6)}",
+            workload=work.workload.reference,
+            start_us=round(start_unix_s * 1e6),
+            batch_us=round(work.interval_s * 1e6),
+            scheme=scheme,
+            nodes=nodes,
+            placement=spread(wiring, nodes),
+            topic_of=dict(work.topic_of),
+            data_topic=self._data,
+            out_topic=work.out_topic,
+            out_partitions=work.out_partitions,
+            by_connection=bool(given.get("by_connection", True)),
+            speed={
+                name: _number(given, name, 0.0)
+                for name in ("tuples_per_s", "checkpoint_bytes_per_s")
+            },
+        )
+
+    def _recoveries(self) -> Iterator[Event]:
+        names = self._running().wiring.names
+        for way in Restorations(self.notes()).every():
+            yield Event(
+                kind=EventKind.DETECTED,
+                at_unix_s=self._unix_s(way.detected_us),
+                target=names[way.task],
+                cause=way.why,
+            )
+            if way.restored_us is not None:
+                yield Event(
+                    kind=EventKind.RECOVERED,
+                    at_unix_s=self._unix_s(way.restored_us),
+                    target=names[way.task],
+                    cause=way.how,
+                )
+
+    def _deaths(self) -> Iterator[Event]:
+        for event in (*self._events("left"), *self._events("joined")):
+            left = event["event"] == "left"
+            yield Event(
+                kind=EventKind.FAILED if left else EventKind.RESTARTED,
+                at_unix_s=event["at_unix_s"],
+                target=self.fleet.nodes[event["node"]].name,
+                cause=f"life {event['boot']} of the node {'ended' if left else 'began'}",
+            )
+
+    def _unix_s(self, at_us: int) -> float:
+        return (at_us + self._unix_us) / 1e6
+
+    def lost_primaries(self) -> list[Noted]:
+        """What the coordinator gave up, in the order of time."""
+        return [noted for noted in self.notes() if noted.note.event is CopyEvent.LOST]
+
+
+def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
+    """The protocol's scheme for what an engine was opened with."""
+    given = setup.parameters
+    family = SCHEMES[setup.scheme]
+    tentative = None
+    if family.closing is not None:
+        tentative = Tentative(bound_us=round(_number(given, "bound_s", 0.0) * 1e6))
+    every = max(1, round(_number(given, "checkpoint_s", 5.0) / interval_s))
+    plan = str(given.get("plan", "") or "")
+    return make_scheme(
+        setup.scheme,
+        wiring,
+        checkpoint_every=every,
+        plan=tuple(sorted(int(task) for task in plan.split(",") if task)),
+        tentative=tentative,
+        heartbeat_us=round(_number(given, "heartbeat_s", 0.25) * 1e6),
+        suspect_after_us=round(_number(given, "suspect_s", 1.0) * 1e6),
+    )
+
+
+def _number(given: Mapping[str, Any], name: str, default: float) -> float:
+    found = given.get(name)
+    return default if found is None else float(found)
+
+
+class TaskEngineKind(EngineKind):
+    """The engine as a choice."""
+
+    name = "tasks"
+    summary = "the papers' task-level protocols, in long-lived tasks on Spark executors"
+    schemes: ClassVar[Mapping[str, Needs]] = {
+        name: Needs(summary=summary, nodes=2) for name, summary in _SUMMARY.items()
+    }
+    parameters: ClassVar[Mapping[str, str]] = PARAMETERS
+
+    def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
+        return running_engine(setup, cluster)
+
+
+@contextmanager
+def running_engine(setup: Setup, cluster: Cluster) -> Iterator[TaskEngine]:
+    """Its processes are started, and ended however this ends."""
+    directory = cluster.run_directory / f"tasks-{secrets.token_hex(4)}"
+    directory.mkdir(mode=0o700)
+    restart_s = _number(setup.parameters, "restart_s", 0.0)
+    fleet = Fleet(cluster, directory, restart_s=restart_s)
+    try:
+        fleet.start()
+        yield TaskEngine(setup, fleet)
+    finally:
+        fleet.stop()

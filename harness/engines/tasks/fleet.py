@@ -1,0 +1,222 @@
+"""The processes of the task engine as the harness sees them: coordinator, driver, nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.child import Child, Event
+from harness.cluster.base import Cluster, Node, Usage
+from harness.cluster.processes import HostProcess
+from harness.engines.tasks.job import Job
+from harness.errors import EnvironmentFailure, FaultlineError, UsageError
+
+EXECUTORS_WITHIN_S = 180.0
+NODES_WITHIN_S = 120.0
+_LOOK_S = 0.02
+
+CONF = {
+    "spark.app.name": "faultline tasks",
+    "spark.driver.memory": "512m",
+    # A node that dies is the coordinator's matter: its job ends, and the driver begins another.
+    "spark.task.maxFailures": "1",
+    # A preference for a host must not give way to another host because the task waited.
+    "spark.locality.wait": "3600s",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "false",
+    "spark.python.daemon.module": "harness.engines.tasks.daemon",
+}
+
+
+class Fleet:
+    """A coordinator, a driver, and one node per node of the cluster. Make it, `start` it."""
+
+    def __init__(self, cluster: Cluster, directory: Path, *, restart_s: float = 0.0) -> None:
+        """``restart_s`` is how long a dead node stays away at least."""
+        self.cluster = cluster
+        self.nodes: Sequence[Node] = cluster.nodes()
+        self._directory, self._restart_s = directory, restart_s
+        self._secret = secrets.token_hex(32)
+        self._run = f"faultline-{secrets.token_hex(6)}"
+        self._port = 0
+        self._stopping = threading.Event()
+        self._boots: dict[int, int] = {}
+        """Node to the newest life that is connected."""
+        self._registered: Callable[[int, int], None] = lambda node, boot: None
+        self.coordinators: list[Child] = []
+        """All lives of the coordinator, the newest last."""
+        self.driver: Child | None = None
+        spec = cluster.spec
+        if spec.cores_per_worker < spec.nodes_per_worker:
+            raise UsageError(
+                f"{spec.nodes_per_worker} nodes to a worker of {spec.cores_per_worker} slots",
+                remedy=f"use cores_per_worker of at least {spec.nodes_per_worker}: every node is a "
+                "task that runs all the time",
+            )
+
+    @property
+    def coordinator(self) -> Child:
+        """The one that lives, or lived last."""
+        return self.coordinators[-1]
+
+    def start(self) -> None:
+        """Return when every node is connected to the coordinator."""
+        self.start_coordinator()
+        threading.Thread(target=self._register, name="register nodes", daemon=True).start()
+        environment = self.cluster.driver_environment()
+        self.driver = Child(
+            "harness.engines.tasks.driver",
+            name="the driver of the task engine",
+            log=self._directory / "driver.log",
+            remedy="look for the first error in that log; too little memory and too few free "
+            "slots are the usual causes",
+            environment=environment,
+        )
+        workers = len({node.worker for node in self.nodes})
+        self.driver.send({"conf": {**self.cluster.spark_conf(), **CONF}})
+        self.driver.wait_for(
+            f"{workers} executors",
+            lambda e: e["event"] == "executors" and e["count"] >= workers,
+            within_s=EXECUTORS_WITHIN_S,
+        )
+        self.driver.send(
+            {
+                "nodes": [
+                    {"host": node.host, "arguments": self._arguments(number)}
+                    for number, node in enumerate(self.nodes)
+                ],
+                "restart_s": self._restart_s,
+            }
+        )
+        self.wait_for_nodes(range(len(self.nodes)))
+
+    def start_coordinator(self) -> None:
+        """The first life, or the next one, at the same address."""
+        child = Child(
+            "harness.engines.tasks.coordinator",
+            name="the coordinator",
+            log=self._directory / "coordinator.log",
+            remedy="look for the first error in that log, and please report it",
+            environment=self.cluster.driver_environment(),
+        )
+        self.coordinators.append(child)
+        child.send(
+            {
+                "listen": ["127.0.0.1", self._port],
+                "secret": self._secret,
+                "redis": asdict(self.cluster.redis),
+            }
+        )
+        heard = child.wait_for("its port", lambda e: e["event"] == "listening", within_s=30)
+        self._port = heard["port"]
+
+    def begin(self, job: Job) -> None:
+        """Let the coordinator, in whichever life, decide about ``job``."""
+        mark = self.coordinator.mark()
+        self.coordinator.send({"order": "begin", "job": job.to_json()})
+        self.coordinator.wait_for(
+            "the beginning of the pass", lambda e: e["event"] == "begun", within_s=30, since=mark
+        )
+
+    def end(self) -> None:
+        """The nodes drop what they host, and stay."""
+        mark = self.coordinator.mark()
+        self.coordinator.send({"order": "end"})
+        self.coordinator.wait_for(
+            "the end of the pass", lambda e: e["event"] == "ended", within_s=30, since=mark
+        )
+
+    def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float = NODES_WITHIN_S) -> None:
+        """Return when these nodes are connected, in whichever life."""
+        missing = list(numbers)
+        waited = 0.0
+        while missing := [number for number in missing if number not in self._boots]:
+            if self.driver is not None and self.driver.exit_code is not None:
+                raise self.driver.failure("the driver ended while its nodes began")
+            if waited > within_s:
+                names = ", ".join(self.nodes[number].name for number in missing)
+                said = self.driver.newest("ended") if self.driver is not None else None
+                raise EnvironmentFailure(
+                    f"nodes {names} did not connect within {within_s:g} s; the newest that ended "
+                    f"said: {said['error'] if said else 'nothing'}",
+                    remedy=f"look at the logs of the executors and at {self._directory}",
+                )
+            self._stopping.wait(_LOOK_S)
+            waited += _LOOK_S
+
+    def connected(self) -> Mapping[int, int]:
+        """The nodes that are connected, with the life they are in."""
+        return dict(self._boots)
+
+    def events(self, *kinds: str) -> list[Event]:
+        """What all lives of the coordinator said, in order."""
+        return [
+            event
+            for child in self.coordinators
+            for event in child.events
+            if event["event"] in kinds
+        ]
+
+    def usage(self) -> dict[str, Usage]:
+        """Of the processes that belong to no node."""
+        method = "the kernel's accounting of the process tree"
+        found = {}
+        drivers = [self.driver] if self.driver is not None else []
+        for name, lives in (("coordinator", self.coordinators), ("driver", drivers)):
+            used = [child.used() for child in lives]
+            found[name] = Usage(
+                cpu_s=sum(cpu_s for cpu_s, _ in used),
+                resident_bytes=sum(resident for _, resident in used),
+                received_bytes=None,
+                sent_bytes=None,
+                method=method,
+            )
+        return found
+
+    def stop(self) -> None:
+        """End every process of the engine. May be called twice."""
+        with contextlib.suppress(FaultlineError):
+            self.coordinator.send({"order": "leave"})
+        if self.driver is not None:
+            self.driver.stop(within_s=15)
+        self._stopping.set()
+        for child in self.coordinators:
+            child.stop(within_s=3)
+
+    def _arguments(self, number: int) -> dict[str, Any]:
+        """What a node is started with; it reaches the executors through Spark alone."""
+        return {
+            "node": number,
+            "worker": self.nodes[number].worker,
+            "coordinator": ["127.0.0.1", self._port],
+            "secret": self._secret,
+            "kafka": self.cluster.kafka.confluent(),
+            "redis": asdict(self.cluster.redis),
+            "run": self._run,
+        }
+
+    def _register(self) -> None:
+        """Tell the cluster which process is which node, so that it can be killed alone."""
+        marks: dict[int, int] = {}
+        while not self._stopping.wait(_LOOK_S):
+            for life, child in enumerate(list(self.coordinators)):
+                events = child.events
+                until = len(events)
+                for event in events[marks.get(life, 0) : until]:
+                    self._note(event)
+                marks[life] = until
+
+    def _note(self, event: Event) -> None:
+        if event["event"] == "joined":
+            # A process that died meanwhile cannot be registered, and needs not.
+            with contextlib.suppress(FaultlineError):
+                node, process = self.nodes[event["node"]], HostProcess.from_json(event["process"])
+                self.cluster.register_host(node.name, process)
+            self._boots[event["node"]] = event["boot"]
+        elif event["event"] == "left" and self._boots.get(event["node"]) == event["boot"]:
+            del self._boots[event["node"]]

@@ -1,0 +1,130 @@
+"""What all processes of one pass are told: the program, the scheme, the nodes, the topics.
+
+A `Job` is plain data. It crosses the control connection as JSON, so that nothing that came over
+a network is ever unpickled; each process builds the program anew from the workload's reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from harness.engines.codec import from_parts, to_parts
+from harness.engines.program import Program, host
+from harness.errors import UsageError
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Scheme
+from harness.protocol.wiring import Wiring
+from workloads.base import Reference, Workload
+from workloads.toolkit import operators as tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One pass of a workload under a scheme."""
+
+    run: str
+    """Keeps this pass's keys in Redis apart from those of others."""
+    workload: Reference
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of the workload's program."""
+    start_us: int
+    """Time 0 of the load, microseconds since the epoch: where batch 0 begins."""
+    batch_us: int
+    scheme: Scheme
+    nodes: tuple[NodeInfo, ...]
+    placement: tuple[int, ...]
+    """Task to the node of its first primary."""
+    topic_of: Mapping[str, str]
+    data_topic: str
+    """A partition per task: what the copies of that task receive."""
+    out_topic: str
+    out_partitions: int
+    by_connection: bool = True
+    """Whether the end of a node's connection counts as its death, or missing heartbeats alone."""
+    speed: Mapping[str, float] = field(default_factory=dict)
+    """A declared speed of the nodes (`pacing.Speed`); empty: as fast as they are."""
+
+    @cached_property
+    def code(self) -> tables.Program:
+        """The workload's topology and its tasks' code."""
+        workload: Workload = self.workload.build()
+        timeline = tables.timeline_of(
+            workload, start_us=self.start_us, batch_s=self.batch_us / 1_000_000
+        )
+        return tables.program_of(workload, timeline=timeline, **self.choices)
+
+    @cached_property
+    def program(self) -> Program:
+        """The tasks as the protocol numbers them."""
+        return hosted(self.code)
+
+    @property
+    def wiring(self) -> Wiring:
+        return self.program.wiring
+
+    def source(self, task: int) -> tuple[str, int]:
+        """The topic and partition that a source task reads."""
+        operator, index = self.code.topology.place(task)
+        return self.topic_of[self.code.sources[operator]], index
+
+    def out_partition(self, sink: int) -> int:
+        """Where a sink task publishes. Several may share a partition: a header tells them apart."""
+        return self.wiring.sinks.index(sink) % self.out_partitions
+
+    def to_json(self) -> dict[str, Any]:
+        document = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        document["workload"] = self.workload.to_json()
+        for name in ("scheme", "nodes"):
+            document[name] = to_parts(document[name])[0].decode()
+        document["placement"] = list(self.placement)
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        values = dict(document)
+        values["workload"] = Reference.from_json(values["workload"])
+        for name in ("scheme", "nodes"):
+            values[name] = from_parts(values[name])
+        values["placement"] = tuple(values["placement"])
+        return cls(**values)
+
+
+def hosted(code: tables.Program) -> Program:
+    """A workload's program for the protocol; what its sources hold is read from Kafka."""
+
+    def read(operator: str, index: int, batch: int) -> Any:
+        raise AssertionError("a live source reads from its log")
+
+    return host(code.topology, task=code.task, read=read)
+
+
+def wiring_for(workload: Workload, batch_us: int, choices: Mapping[str, Any]) -> Wiring:
+    """The wiring of a workload's program, whenever it starts."""
+    timeline = tables.timeline_of(workload, start_us=0, batch_s=batch_us / 1_000_000)
+    return hosted(tables.program_of(workload, timeline=timeline, **choices)).wiring
+
+
+def spread(wiring: Wiring, nodes: Sequence[NodeInfo]) -> tuple[int, ...]:
+    """Primaries dealt out over the nodes one by one, rack by rack in turn."""
+    racks: dict[str, list[int]] = {}
+    for number, node in enumerate(nodes):
+        racks.setdefault(node.rack, []).append(number)
+    longest = max(len(members) for members in racks.values())
+    order = [m[i] for i in range(longest) for m in racks.values() if i < len(m)]
+    return tuple(order[task % len(order)] for task in wiring.tasks)
+
+
+def slots_per_node(copies: int, racks: Mapping[str, int]) -> int:
+    """So many that every copy has a place when the largest of the ``racks`` (name to number of
+    nodes) is gone; with one rack, when one node is."""
+    nodes = sum(racks.values())
+    left = nodes - (max(racks.values()) if len(racks) > 1 else 1)
+    if left < 1:
+        raise UsageError(
+            "one node cannot recover from its own loss", remedy="use a cluster with 2 or more nodes"
+        )
+    return max(1, math.ceil(copies / left))

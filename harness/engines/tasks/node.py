@@ -1,0 +1,157 @@
+"""A node: one long-lived process that hosts a pass after the other.
+
+It connects to the coordinator, is given a `Job`, and hosts it (`hosted`) until the next one.
+It lives in a Spark task (`run_node`), which says nothing to Spark until it ends. Its boot number
+comes from Redis, so that a task that Spark starts again on its own is a new life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.processes import HostProcess
+from harness.engines.codec import CorruptData, from_parts
+from harness.engines.tasks.control import Connection, connect
+from harness.engines.tasks.hosted import Hosted
+from harness.engines.tasks.job import Job
+from harness.engines.tasks.store import Store
+from harness.errors import FaultlineError
+
+RECONNECT_WITHIN_S = 120.0
+"""How long a node goes on without a coordinator before it gives up."""
+
+
+class Link:
+    """The connection to the coordinator, made again when the coordinator comes back."""
+
+    def __init__(self, arguments: Mapping[str, Any], boot: int) -> None:
+        self._arguments = arguments
+        self._boot = boot
+        self._connection: Connection | None = None
+
+    def send(self, document: Mapping[str, Any]) -> None:
+        """A frame; lost while there is no coordinator."""
+        if self._connection is not None:
+            self._connection.send(document)
+
+    def problem(self, error: BaseException) -> None:
+        """Tell what this node cannot go on with, or without."""
+        if isinstance(error, FaultlineError):
+            document = {"what": error.what, "remedy": error.remedy}
+        else:
+            lines = traceback.format_exception(error)
+            document = {"what": "".join(lines)[-4000:], "remedy": "this is a bug: please report it"}
+        self.send({"problem": document})
+
+    async def leave(self) -> None:
+        """Let what was said go out, and close."""
+        if self._connection is not None:
+            await self._connection.leave()
+
+    async def connect(self, running: str | None) -> Connection:
+        """A connection on which this node has said who it is, and which pass it runs."""
+        host, port = self._arguments["coordinator"]
+        secret = bytes.fromhex(self._arguments["secret"])
+        connection = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
+        connection.send(
+            {
+                "hello": self._arguments["node"],
+                "boot": self._boot,
+                "process": HostProcess.here().to_json(),
+                "running": running,
+            }
+        )
+        self._connection = connection
+        return connection
+
+
+class NodeProcess:
+    """From the first connection to the end of this life."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        """``arguments``: node, secret, coordinator, kafka (client settings), redis, run."""
+        self._arguments = arguments
+        self._store = Store(RedisEndpoint(**arguments["redis"]), arguments["run"])
+        self._hosted: Hosted | None = None
+        self._pass_store: Store | None = None
+        self._parent = os.getppid()
+
+    async def run(self) -> None:
+        """Return when the coordinator says that the engine ends."""
+        boot = await self._store.next_boot(self._arguments["node"])
+        link = Link(self._arguments, boot)
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: _fail(failed, context.get("exception"))
+        )
+        serving = asyncio.ensure_future(self._serve(link, boot))
+        first: set[asyncio.Future[None]] = {serving, failed}
+        done, _ = await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        serving.cancel()
+        error = done.pop().exception()
+        if error is not None:
+            link.problem(error)
+            await link.leave()
+            raise error
+
+    async def _serve(self, link: Link, boot: int) -> None:
+        while True:
+            job = self._hosted.job.run if self._hosted is not None else None
+            connection = await link.connect(job)
+            while (frame := await connection.receive()) is not None:
+                if not self._follow(frame, link, boot):
+                    connection.close()
+                    return
+            if os.getppid() != self._parent:
+                return  # the executor is gone, and this process was left behind
+
+    def _follow(self, frame: Mapping[str, Any], link: Link, boot: int) -> bool:
+        """Do what a frame says; False at the end."""
+        if "order" in frame:
+            self._ordered(frame["order"])
+        elif "begin" in frame:
+            self._end_pass()
+            job = Job.from_json(frame["begin"])
+            self._pass_store = Store(RedisEndpoint(**self._arguments["redis"]), job.run)
+            self._hosted = Hosted(
+                self._arguments["node"], boot, job, self._arguments["kafka"], self._pass_store, link
+            )
+            self._hosted.start()
+        elif "to" in frame:
+            self._tell(frame["to"])
+        elif "end" in frame:
+            self._end_pass()
+        return "leave" not in frame
+
+    def _ordered(self, head: str) -> None:
+        if self._hosted is not None:
+            self._hosted.order(from_parts(head))
+
+    def _tell(self, head: str) -> None:
+        """A message of the coordinator's to a copy here."""
+        if self._hosted is None:
+            return
+        try:
+            self._hosted.tell(from_parts(head))
+        except CorruptData:
+            return
+
+    def _end_pass(self) -> None:
+        if self._hosted is not None:
+            self._hosted.stop()
+            self._hosted = None
+
+
+def _fail(failed: asyncio.Future[None], error: BaseException | None) -> None:
+    if not failed.done():
+        failed.set_exception(error or RuntimeError("an error without an exception"))
+
+
+def run_node(arguments: Mapping[str, Any]) -> None:
+    """What a Spark task does: be a node, until it is told to leave or killed."""
+    asyncio.run(NodeProcess(arguments).run())

@@ -1,0 +1,161 @@
+"""What the out topic held, by the rules of every reader; and what it should have held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
+
+from harness.engines.codec import CorruptData, Encoded, decode
+from harness.engines.deliveries import relative_windows
+from harness.errors import EnvironmentFailure
+from harness.measure.collector import Message
+from harness.measure.versions import Stability
+from harness.protocol.effects import Kind, OutputRecord
+from harness.protocol.output import OutputReader
+from workloads.base import Workload
+from workloads.toolkit.operators import SOURCE_SCHEMA
+
+_STABILITY = {
+    Kind.STABLE: Stability.STABLE,
+    Kind.TENTATIVE: Stability.TENTATIVE,
+    Kind.UNDO: Stability.UNDO,
+}
+_WITHIN_S = 30.0
+
+
+class Reading:
+    """Follows the out topic, sink by sink."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._readers: dict[int, OutputReader] = {}
+        self._standing: dict[int, dict[int, pd.DataFrame]] = {}
+        """Sink to batch to the tentative results that no undo has taken back."""
+        self._stable_below: dict[int, int] = {}
+        self.undone_stable = 0
+        """Stable outputs that an undo claims to take back: there must be none."""
+
+    def take(self, message: Message) -> list[pd.DataFrame]:
+        """The results that a message delivers; none if it is fenced off, repeated or a claim."""
+        try:
+            entry = decode(message.value)
+        except CorruptData as error:
+            raise EnvironmentFailure(
+                f"record {message.offset} of the out topic's partition {message.partition} is none "
+                f"of the engine's: {error.what}",
+                remedy="see who else writes to this broker",
+            ) from error
+        reader = self._readers.setdefault(message.copy, OutputReader())
+        frames = []
+        for record in reader.accept(entry):
+            self._check(message.copy, record)
+            found = self._results(message.copy, record)
+            if len(found):
+                arrival = {"arrival_ms": message.append_ms, "copy": message.copy}
+                frames.append(found.assign(**arrival, stability=_STABILITY[record.kind].value))
+        return frames
+
+    def standing(self) -> int:
+        """Tentative results that were neither taken back nor replaced."""
+        return sum(len(found) for sink in self._standing.values() for found in sink.values())
+
+    def _check(self, sink: int, record: OutputRecord) -> None:
+        stable = self._stable_below.get(sink, 0)
+        if record.kind is Kind.STABLE:
+            self._stable_below[sink] = max(stable, record.batch + 1)
+        elif record.batch < stable:
+            self.undone_stable += stable - record.batch
+
+    def _results(self, sink: int, record: OutputRecord) -> pd.DataFrame:
+        standing = self._standing.setdefault(sink, {})
+        if record.kind is Kind.UNDO:
+            void = [standing.pop(batch) for batch in sorted(standing) if batch >= record.batch]
+            found = pd.concat(void) if void else self._frame(None)
+            return found.assign(**dict.fromkeys(self._workload.values))
+        found = self._frame(record.payload)
+        if record.kind is Kind.TENTATIVE:
+            standing[record.batch] = found
+        return found
+
+    def _frame(self, payload: Any) -> pd.DataFrame:
+        columns = self._workload.columns
+        table = payload.value if isinstance(payload, Encoded) else payload
+        if table is None or not table.num_rows:
+            return pd.DataFrame(columns=columns)
+        return plain(table, columns)
+
+
+def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
+    """Results with timestamps as milliseconds since the epoch, as every engine delivers them."""
+    arrays = [table.column(name) for name in columns]
+    whole = [
+        array.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+        if pa.types.is_timestamp(array.type)
+        else array
+        for array in arrays
+    ]
+    frame: pd.DataFrame = pa.table(whole, names=list(columns)).to_pandas()
+    return frame
+
+
+def read_results(
+    messages: Sequence[Message], workload: Workload, start_unix_s: float
+) -> pd.DataFrame:
+    """What messages of the out topic deliver: ``window_start_s``, the workload's other columns,
+    ``arrival_s``, ``copy`` (the sink task), ``stability``."""
+    reading = Reading(workload)
+    # Within a partition the order is the log's; between partitions it does not matter.
+    ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
+    frames = [frame for message in ordered for frame in reading.take(message)]
+    if not frames:
+        frames = [
+            pd.DataFrame(columns=[*workload.columns, "arrival_ms", "copy", "stability"]).astype(
+                {workload.window_start: "int64", "arrival_ms": "int64"}
+            )
+        ]
+    found = pd.concat(frames, ignore_index=True)
+    found["arrival_s"] = found.pop("arrival_ms") / 1000 - start_unix_s
+    found = found.sort_values("arrival_s", kind="stable", ignore_index=True)
+    return relative_windows(found, workload, start_unix_s)
+
+
+def read_input(client: Mapping[str, Any], topic: str, partitions: int, start_us: int) -> pa.Table:
+    """All records of a source's topic from time 0 of the load on, as source tasks read them."""
+    consumer = Consumer(
+        {**client, "group.id": "truth", "enable.auto.commit": False, "log_level": 2}
+    )
+    rows: list[tuple[bytes, int, int, int]] = []
+    try:
+        places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
+        ends = [consumer.get_watermark_offsets(place, timeout=_WITHIN_S)[1] for place in places]
+        consumer.assign(places)
+        left = sum(ends)
+        while left:
+            messages = consumer.consume(min(left, 50_000), _WITHIN_S)
+            if not messages:
+                raise EnvironmentFailure(
+                    f"{left} records of {topic} did not come within {_WITHIN_S:g} s",
+                    remedy="look at the broker's log in the run directory",
+                )
+            good = [message for message in messages if message.error() is None]
+            left -= len(good)
+            rows += [
+                (message.value() or b"", message.partition(), message.offset(), stamp * 1000)
+                for message in good
+                if (stamp := message.timestamp()[1]) * 1000 >= start_us
+            ]
+    finally:
+        consumer.close()
+    rows.sort(key=lambda row: (row[1], row[2]))
+    values, partitions_, offsets, stamps = zip(*rows, strict=True) if rows else ((), (), (), ())
+    columns = [
+        pa.array(values, pa.binary()),
+        pa.array(partitions_, pa.int32()),
+        pa.array(offsets, pa.int64()),
+        pa.array(stamps, pa.int64()).cast(pa.timestamp("us")),
+    ]
+    return pa.Table.from_arrays(columns, schema=SOURCE_SCHEMA)

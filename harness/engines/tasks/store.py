@@ -1,0 +1,179 @@
+"""Checkpoints and the coordinator's registry in Redis, fenced by term.
+
+Every change of a task's checkpoints is one script in the server, so that comparing the term and
+writing are one step: a primary that was replaced while it was frozen is refused, whatever it
+still has to say. The server holds everything in memory and is told to evict nothing
+(``noeviction``): a state that it has no room for is an answer, never a checkpoint that is gone.
+
+========================  =======================================================================
+key                       what it holds
+========================  =======================================================================
+``<run>:term:<task>``      the highest term that has stored or loaded as a primary
+``<run>:state:<task>``     position to checkpoint
+``<run>:registry``         ``version`` and ``value``
+``<run>:boots``            node to how many lives it has begun
+========================  =======================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis import asyncio as aioredis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+
+from harness.cluster.endpoints import RedisEndpoint
+from harness.errors import FaultlineError
+
+REFUSED = b"refused"
+
+_PUT = """
+local seen = tonumber(redis.call('GET', KEYS[1]) or '-1')
+if tonumber(ARGV[1]) < seen then return 'refused' end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+for _, other in ipairs(redis.call('HKEYS', KEYS[2])) do
+  if tonumber(other) < tonumber(ARGV[4]) then redis.call('HDEL', KEYS[2], other) end
+end
+return 'kept'
+"""
+
+_GET = """
+if ARGV[1] ~= '' then
+  local seen = tonumber(redis.call('GET', KEYS[1]) or '-1')
+  if tonumber(ARGV[1]) < seen then return 'refused' end
+  redis.call('SET', KEYS[1], ARGV[1])
+end
+local wanted = ARGV[2]
+if wanted == '' then
+  local newest = -1
+  for _, position in ipairs(redis.call('HKEYS', KEYS[2])) do
+    newest = math.max(newest, tonumber(position))
+  end
+  if newest < 0 then return false end
+  wanted = string.format('%d', newest)
+end
+local found = redis.call('HGET', KEYS[2], wanted)
+if not found then return false end
+return {found}
+"""
+
+_PUT_REGISTRY = """
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
+if tonumber(ARGV[1]) > version then
+  redis.call('HSET', KEYS[1], 'version', ARGV[1], 'value', ARGV[2])
+end
+return redis.call('HGET', KEYS[1], 'version')
+"""
+
+_FORGET = """
+for _, key in ipairs(KEYS) do
+  for _, position in ipairs(redis.call('HKEYS', key)) do
+    if tonumber(position) < tonumber(ARGV[1]) then redis.call('HDEL', key, position) end
+  end
+end
+return true
+"""
+
+
+class StoreFull(FaultlineError):
+    """The store takes no more: a state is too large for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a primary or a replica that loads is given."""
+
+    refused: bool = False
+    """A primary with a higher term exists."""
+    checkpoint: bytes | None = None
+    """None when the task has never stored one."""
+
+
+class Store:
+    """A client of one run's keys. Raises `RedisError` while the server is away."""
+
+    def __init__(self, endpoint: RedisEndpoint, run: str) -> None:
+        """``run`` keeps the keys of runs that share a server apart."""
+        self._run = run
+        self._redis: Any = aioredis.Redis(
+            host=endpoint.host,
+            port=endpoint.port,
+            password=endpoint.password,
+            socket_timeout=10,
+            socket_connect_timeout=5,
+            # Once, for a connection that the server has closed. The protocol asks again itself.
+            retry=Retry(NoBackoff(), 1),
+        )
+        self._put = self._redis.register_script(_PUT)
+        self._get = self._redis.register_script(_GET)
+        self._put_registry = self._redis.register_script(_PUT_REGISTRY)
+        self._forget = self._redis.register_script(_FORGET)
+
+    async def put(
+        self, task: int, *, term: int, position: int, checkpoint: bytes, forget_below: int = 0
+    ) -> bool:
+        """Keep a checkpoint, and drop those of the task before position ``forget_below``; False
+        if a primary with a higher term exists.
+
+        Raises `StoreFull` when the server has no room for it.
+        """
+        arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
+        try:
+            answer = await self._put(keys=self._keys(task), args=arguments)
+        except (OutOfMemoryError, ResponseError) as error:
+            raise StoreFull(
+                f"Redis did not take the checkpoint of task {task} at batch {position}, "
+                f"{len(checkpoint) / 1e6:,.1f} MB: {error}",
+                remedy="give it more memory (maxmemory), or the task less state: a shorter "
+                "window, or more tasks",
+            ) from error
+        return bool(answer != REFUSED)
+
+    async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
+        """The checkpoint at ``position``, or the newest. With a ``term`` (a primary loads) lower
+        ones are refused from now on."""
+        arguments: list[str | int] = [
+            "" if term is None else term,
+            "" if position is None else position,
+        ]
+        answer = await self._get(keys=self._keys(task), args=arguments)
+        if answer == REFUSED:
+            return Found(refused=True)
+        return Found(checkpoint=answer[0] if answer else None)
+
+    async def forget(self, tasks: int, below: int) -> None:
+        """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
+        await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
+
+    async def put_registry(self, version: int, registry: bytes) -> int:
+        """Keep a registry unless a newer one is there; returns the version that is there now."""
+        answer = await self._put_registry(keys=[f"{self._run}:registry"], args=[version, registry])
+        return int(answer)
+
+    async def get_registry(self) -> bytes | None:
+        found: bytes | None = await self._redis.hget(f"{self._run}:registry", "value")
+        return found
+
+    async def next_boot(self, node: int) -> int:
+        """The number of a life that a node begins, from 1; never given twice, so that a process
+        that was thought dead and its successor can be told apart."""
+        return int(await self._redis.hincrby(f"{self._run}:boots", str(node), 1))
+
+    async def clear(self) -> None:
+        """Delete every key of this run."""
+        keys = [key async for key in self._redis.scan_iter(match=f"{self._run}:*", count=1000)]
+        if keys:
+            await self._redis.delete(*keys)
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+    def _keys(self, task: int) -> list[str]:
+        return [f"{self._run}:term:{task}", f"{self._run}:state:{task}"]
+
+
+__all__ = ["Found", "RedisError", "Store", "StoreFull"]

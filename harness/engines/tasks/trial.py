@@ -1,0 +1,232 @@
+"""One pass that is disturbed on purpose, and whether its output is what it must be.
+
+The check shares nothing with the protocol: it reads the out topic as any reader would and
+compares with every batch computed once and in order over the same input.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.cluster.base import Action
+from harness.engines.base import Work
+from harness.engines.deliveries import COPY_HEADER
+from harness.engines.passes import align, load_plan
+from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.reading import Reading
+from harness.engines.topics import topics
+from harness.load.generator import LoadGenerator, send_markers
+from harness.load.profile import RateProfile
+from harness.measure.collector import Collector, Message
+from harness.measure.versions import Stability
+from workloads.base import Workload
+
+HEAD_START_S = 0.7
+DRAIN_S = 120.0
+"""After the load, how long the engine may take to finish, nodes that come back included."""
+
+
+class Disturb(StrEnum):
+    """What is done to a running engine."""
+
+    KILL = "kill"
+    """A node, or a rack with its workers, which come back at once."""
+    PAUSE = "pause"
+    """A node is frozen for a while, its connections stay open."""
+    COORDINATOR = "coordinator"
+    """The coordinator's process is killed and started again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """One thing that is done, and when."""
+
+    at_s: float
+    """After the load began."""
+    kind: Disturb
+    target: str = ""
+    """A node or a rack."""
+    for_s: float = 0.0
+    """How long a pause lasts."""
+
+    def __str__(self) -> str:
+        lasting = f" for {self.for_s:.2f} s" if self.for_s else ""
+        return f"{self.at_s:7.2f} s  {self.kind} {self.target}{lasting}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a pass. All but `kills` and `results` must be 0."""
+
+    kills: int
+    """Nodes and coordinators that were killed; counted when a process was reached."""
+    results: int
+    """That are due: in the truth."""
+    lost: int
+    """Results of the truth that were not delivered, stable."""
+    duplicated: int
+    """Results that were delivered, stable, more than once."""
+    contradictions: int
+    """Stable results that are not in the truth, or have another value there."""
+    undone_stable: int
+    """Stable results that were taken back."""
+    uncorrected: int
+    """Tentative results that were neither taken back nor replaced."""
+
+    @property
+    def failures(self) -> int:
+        return (
+            self.lost
+            + self.duplicated
+            + self.contradictions
+            + self.undone_stable
+            + self.uncorrected
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judged(
+    messages: Sequence[Message], truth: pd.DataFrame, workload: Workload, *, kills: int
+) -> Verdict:
+    """Compare what the out topic held with the ``truth`` (the workload's columns)."""
+    reading = Reading(workload)
+    ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
+    frames = [frame for message in ordered for frame in reading.take(message)]
+    identity, columns = list(workload.identity), list(workload.columns)
+    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*columns, "stability"])
+    stable = found[found["stability"] == Stability.STABLE.value][columns].astype(truth.dtypes)
+    once = stable.drop_duplicates(identity)
+    both = once.merge(truth[columns], on=columns, how="outer", indicator="side")
+    wrong = both[both["side"] == "left_only"]
+    missing = truth[columns].merge(once[identity], on=identity, how="left", indicator="side")
+    return Verdict(
+        kills=kills,
+        results=len(truth),
+        lost=int((missing["side"] == "left_only").sum()),
+        duplicated=len(stable) - len(once),
+        contradictions=len(wrong),
+        undone_stable=reading.undone_stable,
+        uncorrected=reading.standing(),
+    )
+
+
+class Trial:
+    """One pass over an engine that is open."""
+
+    def __init__(
+        self,
+        engine: TaskEngine,
+        workload: Workload,
+        directory: Path,
+        *,
+        rate_per_s: float,
+        seconds: float,
+        interval_s: float = 0.1,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.engine, self.workload = engine, workload
+        self._directory, self._report = directory, report
+        self._interval_s = interval_s
+        token = f"trial-{secrets.token_hex(4)}"
+        self._topic_of = {source.name: f"{token}-{source.name}" for source in workload.sources}
+        self._out = f"{token}-out"
+        self._load = load_plan(workload, RateProfile.constant(rate_per_s, seconds), self._topic_of)
+        self._kills = 0
+        self.start_unix_s = 0.0
+
+    def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:
+        """Send the load, do what is planned, wait for the last result, and judge."""
+        engine, workload = self.engine, self.workload
+        kafka = engine.fleet.cluster.kafka
+        partitions = {self._topic_of[s.name]: s.partitions for s in workload.sources}
+        work = Work(
+            name=self._out,
+            workload=workload,
+            load=self._load,
+            topic_of=self._topic_of,
+            out_topic=self._out,
+            out_partitions=1,
+            interval_s=self._interval_s,
+            directory=self._directory,
+        )
+        with (
+            topics(kafka, {**partitions, self._out: 1}, appended=[self._out]),
+            LoadGenerator(
+                self._load,
+                kafka,
+                log=self._directory / "load.log",
+                environment=engine.fleet.cluster.driver_environment(),
+            ) as generator,
+            Collector(kafka.confluent(), self._out, 1, copy_header=COPY_HEADER) as collector,
+        ):
+            engine.begin(work)
+            generator.wait_ready()
+            self.start_unix_s = align(time.time() + HEAD_START_S, workload.slide_s)
+            generator.start(self.start_unix_s)
+            engine.begins_at(self.start_unix_s)
+            for disturbance in sorted(disturbances, key=lambda d: d.at_s):
+                self._wait_until(disturbance.at_s)
+                self._disturb(disturbance)
+            while not generator.wait(0.2):
+                engine.raise_problems()
+            self._finish()
+            messages = collector.finish()
+            truth = self._truth(work)
+            engine.end()
+        generator.result()
+        return judged(messages, truth, workload, kills=self._kills)
+
+    def _wait_until(self, at_s: float) -> None:
+        while (left := self.start_unix_s + at_s - time.time()) > 0:
+            self.engine.raise_problems()
+            time.sleep(min(left, 0.2))
+
+    def _finish(self) -> None:
+        end = self.start_unix_s + self._load.duration_s + self.workload.window_s
+        for source in self.workload.sources:
+            send_markers(
+                self.engine.fleet.cluster.kafka,
+                self._topic_of[source.name],
+                source.partitions,
+                payload=source.marker,
+                at_unix_s=end + self.workload.slide_s,
+            )
+        self.engine.drain(end, within_s=DRAIN_S)
+
+    def _truth(self, work: Work) -> pd.DataFrame:
+        """What must be there: the results of windows that have ended."""
+        truth = self.engine.truth(work)
+        end = self.start_unix_s + self._load.duration_s
+        return truth[truth[self.workload.window_start] <= round(end * 1000)]
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        self._report(str(disturbance))
+        fleet = self.engine.fleet
+        match disturbance.kind:
+            case Disturb.COORDINATOR:
+                os.kill(fleet.coordinator.pid, signal.SIGKILL)
+                fleet.coordinator.wait(5)
+                self._kills += 1
+                fleet.start_coordinator()
+                assert self.engine.job is not None, "the pass has begun"
+                fleet.begin(self.engine.job)
+            case Disturb.PAUSE:
+                fleet.cluster.apply(Action.PAUSE, disturbance.target)
+                time.sleep(disturbance.for_s)
+                fleet.cluster.apply(Action.RESUME, disturbance.target)
+            case Disturb.KILL:
+                victims = fleet.cluster.apply(Action.KILL, disturbance.target)
+                self._kills += sum(1 for victim in victims if victim.reached)
+                fleet.cluster.apply(Action.RESTART, disturbance.target)

@@ -1,0 +1,204 @@
+"""The control connection: who may speak, what arrives, and how a death is heard of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from harness.engines.tasks import control
+from harness.engines.tasks.control import Connection, Listener, connect
+from harness.errors import EnvironmentFailure
+
+SECRET = b"known to both"
+Meeting = Callable[[Connection, Connection], Awaitable[None]]
+
+
+def meet(test: Meeting) -> None:
+    """Run ``test(server's end, client's end)`` on one connection."""
+
+    async def run() -> None:
+        accepted: asyncio.Queue[Connection] = asyncio.Queue()
+        done = asyncio.Event()
+
+        async def serve(connection: Connection) -> None:
+            accepted.put_nowait(connection)
+            await done.wait()
+
+        listener = Listener(SECRET, serve, host="127.0.0.1")
+        port = await listener.start()
+        client = await connect("127.0.0.1", port, SECRET, within_s=10)
+        await test(await accepted.get(), client)
+        done.set()
+        client.close()
+        listener.stop()
+
+    asyncio.run(run())
+
+
+def test_frames_arrive_whole_and_in_order() -> None:
+    async def test(server: Connection, client: Connection) -> None:
+        for number in range(100):
+            client.send({"number": number, "text": "ä" * number * 100})
+        for number in range(100):
+            assert await server.receive() == {"number": number, "text": "ä" * number * 100}
+        server.send({"back": None})
+        assert await client.receive() == {"back": None}
+
+    meet(test)
+
+
+def test_the_end_of_a_connection_is_heard() -> None:
+    async def test(server: Connection, client: Connection) -> None:
+        client.send({"last": "words"})
+        client.close()
+        assert await server.receive() == {"last": "words"}
+        assert await server.receive() is None
+        assert not client.send({"too": "late"})
+
+    meet(test)
+
+
+def test_a_peer_that_does_not_read_costs_frames_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control, "MOST_WAITING_BYTES", 1 << 16)
+
+    async def test(server: Connection, client: Connection) -> None:
+        sent = sum(server.send({"number": n, "ballast": "x" * 100_000}) for n in range(300))
+        assert 0 < sent < 300
+        assert server.dropped == 300 - sent
+        for number in range(sent):
+            frame = await client.receive()
+            assert frame is not None
+            assert frame["number"] == number
+
+    meet(test)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"",
+        b"\0\0\0\2{}",
+        b"\xff\xff\xff\xffhello",
+        b"\0\0\0\3[1]",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_a_stranger_is_refused(words: bytes) -> None:
+    async def run() -> None:
+        served: list[Connection] = []
+
+        async def serve(connection: Connection) -> None:
+            served.append(connection)
+
+        listener = Listener(SECRET, serve, host="127.0.0.1")
+        port = await listener.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await read_frame(reader)
+        writer.write(words)
+        writer.write_eof()
+        assert await reader.read() == b""
+        assert not served
+        assert listener.refused == 1
+        writer.close()
+        listener.stop()
+
+    asyncio.run(run())
+
+
+def test_a_proof_cannot_be_repeated() -> None:
+    """What one client said convinces nobody on the next connection."""
+
+    async def run() -> None:
+        async def serve(connection: Connection) -> None:
+            return
+
+        listener = Listener(SECRET, serve, host="127.0.0.1")
+        port = await listener.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        asked = await read_frame(reader)
+        proof = control._proof(SECRET, b"node", asked["challenge"])
+        write_frame(writer, {"proof": proof, "challenge": "c"})
+        assert "proof" in await read_frame(reader)
+        again_reader, again = await asyncio.open_connection("127.0.0.1", port)
+        await read_frame(again_reader)
+        write_frame(again, {"proof": proof, "challenge": "c"})
+        again.write_eof()
+        assert await again_reader.read() == b""
+        assert listener.refused == 1
+        writer.close()
+        again.close()
+        listener.stop()
+
+    asyncio.run(run())
+
+
+def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
+    async def run() -> None:
+        async def serve(connection: Connection) -> None:
+            return
+
+        listener = Listener(b"another", serve, host="127.0.0.1")
+        port = await listener.start()
+        with pytest.raises(EnvironmentFailure, match="secret"):
+            await connect("127.0.0.1", port, SECRET, within_s=10)
+        listener.stop()
+
+    asyncio.run(run())
+
+
+def test_nobody_there_is_said_so() -> None:
+    with pytest.raises(EnvironmentFailure, match="no coordinator answered"):
+        asyncio.run(connect("127.0.0.1", 1, SECRET, within_s=0.05))
+
+
+CLIENT = """
+import asyncio, sys
+from harness.engines.tasks.control import connect
+async def main():
+    connection = await connect("127.0.0.1", int(sys.argv[1]), b"known to both", within_s=30)
+    connection.send({"here": True})
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_the_kernel_tells_of_a_killed_process() -> None:
+    async def run() -> None:
+        heard: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+        async def serve(connection: Connection) -> None:
+            heard.put_nowait(await connection.receive())
+            heard.put_nowait(await connection.receive())
+
+        listener = Listener(SECRET, serve, host="127.0.0.1")
+        port = await listener.start()
+        process = subprocess.Popen([sys.executable, "-c", CLIENT, str(port)])
+        assert await heard.get() == {"here": True}
+        process.send_signal(signal.SIGKILL)
+        assert await heard.get() is None
+        process.wait()
+        listener.stop()
+
+    asyncio.run(run())
+
+
+async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any]:
+    (size,) = struct.unpack(">I", await reader.readexactly(4))
+    document: dict[str, Any] = json.loads(await reader.readexactly(size))
+    return document
+
+
+def write_frame(writer: asyncio.StreamWriter, document: dict[str, Any]) -> None:
+    body = json.dumps(document).encode()
+    writer.write(struct.pack(">I", len(body)) + body)
