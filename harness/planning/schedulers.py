@@ -2,9 +2,10 @@
 
 DRA places everything as Storm's resource-aware scheduler does: task by task in topological
 order, on a node with room that is near what the task reads, replicas and ackers like any other
-task. RAS keeps that placement of the primaries and puts the checkpoint store where the stateful
-tasks reach it soonest (equation 2), the ackers where tuples reach them soonest (equation 3), and
-each replica on the nearest other node with room (Algorithm 1, lines 7-15).
+task; so a replica may well share its primary's node. RAS keeps that placement of the primaries
+and puts the checkpoint store where the stateful tasks reach it soonest (equation 2), the ackers
+where tuples reach them soonest (equation 3), and each replica on the nearest other node with room
+(Algorithm 1, lines 7-15).
 """
 
 from __future__ import annotations
@@ -85,9 +86,11 @@ def dra(
     """Storm's default: tasks in topological order, each on the node with room that is nearest
     to what it reads, ties in the network's order.
 
-    Replicas, which Storm does not know, then the store and the ackers go to the first node with
-    room; a replica at least not to its primary's node. Storm also weighs memory and keeps racks
-    together; of that only the distance is modelled. Raises `UsageError` if something fits nowhere.
+    A replica is to Storm a task like any other: it goes where its primary would, which is its
+    primary's own node if there is room for both. Such a replica protects from a process's death
+    alone, the paper's reason for RAS. The store and the ackers go to the first node with room.
+    Storm also weighs memory and keeps racks together; of that only the distance is modelled.
+    Raises `UsageError` if something fits nowhere.
     """
     room = Room(network)
     placement: dict[str, str] = {}
@@ -95,8 +98,8 @@ def dra(
         _place_primary(task, network, room, placement)
     by_name = {task.name: task for task in tasks}
     for name in replicated:
-        options = room.nodes(by_name[name].demand, without=[placement[name]])
-        _put(replica_of(name), by_name[name].demand, options, room, placement)
+        task = by_name[name]
+        _put(replica_of(name), task.demand, _near(task, network, room, placement), room, placement)
     _put(STORE, store_demand, room.nodes(store_demand), room, placement)
     for number in range(ackers):
         _put(acker(number), acker_demand, room.nodes(acker_demand), room, placement)
@@ -146,13 +149,22 @@ def ras(
 def _place_primary(
     task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
 ) -> None:
-    read = [placement[name] for name in task.upstream if name in placement]
-
-    def distance(node: str) -> float:
-        return sum(network.latency_s(node, other) for other in read)
-
-    options = [task.pinned] if task.pinned else sorted(room.nodes(task.demand), key=distance)
+    options = [task.pinned] if task.pinned else _near(task, network, room, placement)
     _put(task.name, task.demand, options, room, placement)
+
+
+def _near(
+    task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
+) -> list[str]:
+    """Nodes with room for ``task``, those near what it reads first: its upstream tasks, or for a
+    pinned source what is at its node."""
+    read = [placement[name] for name in task.upstream if name in placement]
+    if task.pinned:
+        read.append(task.pinned)
+    return sorted(
+        room.nodes(task.demand),
+        key=lambda node: sum(network.latency_s(node, other) for other in read),
+    )
 
 
 def _place_replica(

@@ -159,6 +159,9 @@ class RecoveryModel:
     restart_s: float = 1.0
     checkpoint_bytes_per_s: float = 12.5e6
     """How fast a checkpoint is fetched; 100 Mbit/s is the paper's link."""
+    stateless_tasks_ask_the_store: bool = True
+    """Whether a task without a state pays the way to the store as well, as equation 1 has it
+    literally: l(v, v') stands there for every task."""
 
 
 def recovery_time_s(
@@ -176,13 +179,16 @@ def recovery_time_s(
     node ``store``, and the replay of unacknowledged tuples.
     """
     node = placement[task.name]
-    fetch_s = task.state_bytes / model.checkpoint_bytes_per_s if task.stateful else 0.0
+    fetch_s = 0.0
+    if task.stateful or model.stateless_tasks_ask_the_store:
+        fetch_s = network.latency_s(node, store)
+    if task.stateful:
+        fetch_s += task.state_bytes / model.checkpoint_bytes_per_s
     return (
         model.heartbeat_timeout_s
         + network.latency_s(node, monitor)
         + model.restart_s
         + fetch_s
-        + network.latency_s(node, store)
         + task.seconds_per_tuple * task.unacknowledged_s * task.input_rate
     )
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,7 +166,7 @@ def test_a_global_rollback_takes_every_task_back() -> None:
 def test_links_are_slower_the_further_and_the_more_they_carry() -> None:
     """Seen at the sink: the delay of batches in a chain whose tasks are all in one place."""
 
-    def delay_us(placement: tuple[int, ...], racks: tuple[str, ...], **link: int) -> int:
+    def delay_us(placement: tuple[int, ...], racks: tuple[str, ...], **link: Any) -> int:
         base = draw(0, scheme="checkpoint", topology="chain")
         tasks = len(base.wiring.names)
         worlds: list[World] = []
@@ -192,3 +193,6 @@ def test_links_are_slower_the_further_and_the_more_they_carry() -> None:
     assert apart - one_node == hops * 9_000
     thin = delay_us(everywhere, ("a", "b", "c", "d"), bytes_per_s=10_000)
     assert thin - apart == hops * 100_000  # ten tuples of a hundred bytes each
+    far = tuple(tuple(abs(i - j) * 4_000 for j in range(5)) for i in range(5))
+    by_pair = delay_us(everywhere, ("a", "a", "a", "a"), pairs_us=far)
+    assert by_pair - one_node == hops * 4_000

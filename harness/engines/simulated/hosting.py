@@ -158,12 +158,16 @@ class Hosting:
         self._far_us = far
         self._rack_us = far if near is None else near
         self._local_us = far if local is None else local
+        self._pairs_us = network.pairs_us
         self._jitter_us = network.jitter_us
         self._limited = network.bytes_per_s > 0
         self._racks = [info.rack for info in options.nodes]
         self._blocked: Counter[tuple[int, int]] = Counter()
         """By how many faults a link is cut; links that are not cut are left out."""
         self.sent_messages = 0
+        self.carried_tuples = 0
+        """What crossed a link between two nodes, or a node and the store, where links are
+        limited (`Network.bytes_per_s`)."""
         self.fault_counts: Counter[str] = Counter()
         self.compute_us = [0] * len(self.wiring.names)
         self.copy_us = [0] * len(self.wiring.names)
@@ -323,13 +327,16 @@ class Hosting:
         link = self._link_us(sender, receiver)
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self.operators[message.task].tuples((message.payload,))
+            self.carried_tuples += tuples
             link += self.options.network.transfer_us(tuples)
         kernel = self.kernel
         for delay in self._delays(link):
             kernel.at(kernel.now + delay, MESSAGE, self._tell, receiver, node.boot, message)
 
     def _link_us(self, sender: int, receiver: int) -> int:
-        """The delay between two nodes, by tier; -1 is the coordinator."""
+        """The delay between two nodes, by pair or by rack; -1 is the coordinator."""
+        if self._pairs_us:
+            return self._pairs_us[sender][receiver]
         if sender == receiver:
             return self._local_us
         if sender >= 0 and self._racks[sender] == self._racks[receiver]:
@@ -350,7 +357,7 @@ class Hosting:
 
     def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
         if not node.cut:
-            for delay in self._delays(self.options.network.delay_us):
+            for delay in self._delays(self._link_us(-1, node.number)):
                 at = self.kernel.now + delay
                 self.kernel.at(at, MESSAGE, self._tell_coordinator, effect.heartbeat)
 

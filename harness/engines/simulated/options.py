@@ -110,6 +110,11 @@ class Network:
     this longer, and links do not fill up. 0: no limit. Messages within a node are not limited."""
     tuple_bytes: int = 100
     """The size of one tuple."""
+    pairs_us: tuple[tuple[int, ...], ...] = ()
+    """One-way delay between every two nodes by their numbers, in place of the three above; the
+    last row and column are the coordinator's. Empty: by racks."""
+    store_pairs_us: tuple[int, ...] = ()
+    """Delay between each node and the store, added to ``store_us``. Empty: none."""
 
     def transfer_us(self, tuples: int) -> int:
         """How long that many tuples take beyond the delay."""

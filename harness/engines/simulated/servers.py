@@ -23,7 +23,7 @@ class Serving(Hosting):
         if isinstance(effect, do.StoreCheckpoint):
             latency = self._write_us(node, effect.checkpoint)
         else:
-            latency = self._read_us(effect)
+            latency = self._read_us(node, effect)
         self._request(node, latency, effect, lambda: None if self.store_away else self.store)
 
     def _write_us(self, node: SimulatedNode, checkpoint: told.Checkpoint) -> int:
@@ -32,14 +32,22 @@ class Serving(Hosting):
         cost = self.options.costs.store_us * size * node.slowness
         self.copy_us[checkpoint.task] += cost
         node.free_at[0] = max(self.kernel.now, node.free_at[0]) + cost
-        network = self.options.network
-        return node.free_at[0] - self.kernel.now + network.store_us + network.transfer_us(size)
+        self.carried_tuples += size
+        latency = node.free_at[0] - self.kernel.now + self.options.network.transfer_us(size)
+        return latency + self._store_us(node)
 
-    def _read_us(self, effect: do.LoadCheckpoint) -> int:
+    def _read_us(self, node: SimulatedNode, effect: do.LoadCheckpoint) -> int:
         found = self.store.get(effect.task, effect.position)
         size = self.operators[effect.task].state_tuples(found.state) if found else 0
+        self.carried_tuples += size
+        transfer = self.options.network.transfer_us(size)
+        return self._store_us(node) + transfer + self.options.costs.load_us * size
+
+    def _store_us(self, node: SimulatedNode) -> int:
+        """One way between a node and the store."""
         network = self.options.network
-        return network.store_us + network.transfer_us(size) + self.options.costs.load_us * size
+        far = network.store_pairs_us[node.number] if network.store_pairs_us else 0
+        return network.store_us + far
 
     def _ask_output(self, node: SimulatedNode, effect: do.ClaimOutput | do.PublishOutput) -> None:
         partition = self.partitions[effect.task]
