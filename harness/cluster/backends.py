@@ -66,6 +66,24 @@ def _nothing(record: ClusterRecord) -> None:
     """A local cluster is processes and a directory, nothing else."""
 
 
+def _make_docker(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
+    from harness.cluster.docker.cluster import DockerCluster
+
+    return DockerCluster(spec, keep=keep)
+
+
+def _docker_servers(record: ClusterRecord) -> Mapping[str, bool]:
+    from harness.cluster.docker.cluster import servers
+
+    return servers(record)
+
+
+def _remove_docker(record: ClusterRecord) -> None:
+    from harness.cluster.docker.cluster import remove
+
+    remove(record)
+
+
 _BREAK = frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
 _CUT = frozenset({Action.CUT, Action.HEAL})
 
@@ -77,6 +95,14 @@ _ALL = (
         make=_make_local,
         servers=_local_servers,
         remove=_nothing,
+    ),
+    Backend(
+        name="docker",
+        summary="one container per worker on this machine's Docker daemon, with a network to cut",
+        capabilities=_BREAK | _CUT,
+        make=_make_docker,
+        servers=_docker_servers,
+        remove=_remove_docker,
     ),
 )
 

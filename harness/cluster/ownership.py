@@ -128,10 +128,18 @@ class Registry:
         here = Machine.here()
         with self._locked():
             dead = [record for record in self.records() if record.abandoned(here)]
-            for record in dead:
-                report(f"removing what a dead run left behind: {record.directory}")
-                self.bury(record)
-        return dead
+            return [record for record in dead if self._buried(record, report)]
+
+    def _buried(self, record: ClusterRecord, report: Report) -> bool:
+        report(f"removing what a dead run left behind: {record.directory}")
+        try:
+            self.bury(record)
+        except EnvironmentFailure as failure:
+            # A daemon or a foreign broker that does not answer now must not keep others from
+            # starting. The record stays, so that a later start tries again.
+            report(f"some of it is still there: {failure.what}")
+            return False
+        return True
 
     def bury(self, record: ClusterRecord) -> None:
         """Kill every process of the cluster, remove all that its backend made and its directory,

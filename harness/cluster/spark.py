@@ -137,7 +137,13 @@ def _on_racks(spec: ClusterSpec, racks: Sequence[str] | None) -> dict[str, str]:
 
 
 def driver_environment(
-    *, java_home: Path, spark_home: Path, run_directory: Path, run: str, host: str
+    *,
+    java_home: Path,
+    spark_home: Path,
+    run_directory: Path,
+    run: str,
+    host: str,
+    executor_python: str = sys.executable,
 ) -> dict[str, str]:
     """What a driver needs on top of its own environment."""
     return {
@@ -147,7 +153,8 @@ def driver_environment(
         "SPARK_CONF_DIR": str(driver_configuration(run_directory)),
         "SPARK_LOCAL_DIRS": str(run_directory / "spark-local"),
         "SPARK_LOCAL_IP": host,
-        "PYSPARK_PYTHON": sys.executable,
+        # PySpark sends this to the executors, whatever spark.pyspark.python says.
+        "PYSPARK_PYTHON": executor_python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": str(REPOSITORY),
         RUN_VARIABLE: run,

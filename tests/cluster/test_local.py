@@ -25,14 +25,14 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.cluster import owned
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.local import cluster as local
 from harness.cluster.local import kafka_broker, redis_daemon
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.launching import free_port
-from harness.cluster.local.programs import find_programs
 from harness.cluster.ownership import Registry
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
+from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
@@ -218,7 +218,7 @@ def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
 
 @pytest.mark.cluster
 def test_a_full_disk_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "MINIMUM_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(owned, "MINIMUM_FREE_BYTES", 1 << 60)
     cluster = LocalCluster(SMALL)
     with pytest.raises(EnvironmentFailure, match="MB are free") as caught:
         cluster.start(silent)

@@ -16,19 +16,14 @@ Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there ar
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from harness.cluster.base import (
     Action,
-    Cluster,
     ClusterSpec,
     Node,
     Report,
@@ -39,35 +34,26 @@ from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
-from harness.cluster.local.programs import Programs, find_programs
 from harness.cluster.local.redis_daemon import RedisDaemon
 from harness.cluster.local.spark_settings import application_settings, server_environment
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
 from harness.cluster.local.workers import Workers
-from harness.cluster.ownership import NOBODY, ClusterRecord, Registry, end_processes
-from harness.cluster.processes import HostProcess, Machine, identify, is_alive, marked
-from harness.cluster.run_directory import (
-    check_room,
-    journal_path,
-    make_place,
-    read_journal,
-    remove_secrets,
-    write_journal,
-)
-from harness.cluster.spark import LOG4J, REPOSITORY, driver_environment
+from harness.cluster.owned import OwnedCluster
+from harness.cluster.ownership import ClusterRecord
+from harness.cluster.processes import HostProcess, Machine, is_alive, marked
+from harness.cluster.programs import Programs, find_programs
+from harness.cluster.run_directory import read_journal
+from harness.cluster.spark import LOG4J, driver_environment
 from harness.errors import EnvironmentFailure, UsageError
 
 HOST = "127.0.0.1"
 """Where Kafka, Redis, the Spark master and drivers listen."""
 
-MINIMUM_FREE_BYTES = 1 << 30
-"""A cluster starts only with this much room; a run that fills the disk measures nothing."""
-
 _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
 
 
-class LocalCluster(Cluster):
+class LocalCluster(OwnedCluster):
     """Kafka, Redis, a Spark master and its workers as children of this process."""
 
     backend = "local"
@@ -80,68 +66,27 @@ class LocalCluster(Cluster):
         keep: bool = False,
         programs: Programs | None = None,
     ) -> None:
-        """Nothing is started yet.
-
-        ``run_directory`` must be new or empty; by default it is made under the user's state
-        directory. ``keep`` leaves it there after `stop`, without its secrets.
-        """
         _check(spec)
-        self.spec = spec
-        self.run = secrets.token_hex(8)
-        self._registry = Registry()
-        chosen = run_directory or self._registry.root / self.run
-        self.run_directory = chosen.absolute()
-        self._keep = keep
+        super().__init__(spec, run_directory, keep=keep)
         self._programs = programs
-        self._record: ClusterRecord | None = None
-        self._keeper: subprocess.Popen[bytes] | None = None
         self._nodes = _nodes(spec)
         self._workers: Workers | None = None
 
-    def start(self, report: Report) -> None:
-        if self._record is not None:
-            raise UsageError("this cluster was started before", remedy="make a new LocalCluster")
-        self._registry.sweep(report)
-        programs = self._programs or find_programs(report)
-        self._make_directory()
-        self._record = self._new_record()
-        self._registry.add(self._record)
-        try:
-            self._keep_watch()
-            self._build(programs)
-            self._bring_up(report)
-        except BaseException:
-            self._give_up()
-            raise
-
-    def stop(self) -> None:
-        if self._record is None:
-            return
-        self._end_keeper()
-        self._registry.bury(self._record)
-        self._reap()
-        self._record = None
-
-    def release(self) -> None:
-        """Let the cluster outlive this process, until `faultline cluster down`."""
-        self._demand_started()
-        assert self._record is not None
-        self._record = replace(self._record, owner=None)
-        self._registry.add(self._record)
-        self._end_keeper()
+    def prepare(self, report: Report) -> None:
+        self._found = self._programs or find_programs(report)
 
     @property
     def kafka(self) -> KafkaEndpoint:
-        self._demand_started()
+        self._started()
         return self._broker.endpoint
 
     @property
     def redis(self) -> RedisEndpoint:
-        self._demand_started()
+        self._started()
         return self._redis.endpoint
 
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        self._demand_started()
+        self._started()
         return application_settings(
             master_url=self._master.url,
             spec=self.spec,
@@ -152,7 +97,7 @@ class LocalCluster(Cluster):
         )
 
     def driver_environment(self) -> dict[str, str]:
-        self._demand_started()
+        self._started()
         return driver_environment(
             java_home=self._found.java_home,
             spark_home=self._found.spark_home,
@@ -162,7 +107,7 @@ class LocalCluster(Cluster):
         )
 
     def health(self) -> None:
-        self._demand_started()
+        self._started()
         for server in (self._broker, self._redis, self._master):
             server.check()
 
@@ -170,7 +115,7 @@ class LocalCluster(Cluster):
         return self._nodes
 
     def alive(self) -> Mapping[str, bool]:
-        return self._demand_started().alive()
+        return self._started().alive()
 
     def capabilities(self) -> frozenset[Action]:
         return frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
@@ -184,87 +129,33 @@ class LocalCluster(Cluster):
                 "or a backend whose nodes have a network of their own",
             )
         nodes = self.resolve(target)
-        return self._demand_started().apply(action, nodes, rack=nodes[0].name != target)
+        return self._started().apply(action, nodes, rack=nodes[0].name != target)
 
     def restore(self, report: Report) -> None:
-        workers = self._demand_started()
+        workers = self._started()
         self.health()
         workers.restore(report)
 
     def usage(self) -> Mapping[str, Usage]:
-        return self._demand_started().usage()
+        return self._started().usage()
 
     def register_host(self, node: str, host: HostProcess) -> None:
-        self._demand_started().register_host(node, host)
-
-    def scratch(self, name: str) -> Path:
-        self._demand_started()
-        return make_place(self.run_directory / "scratch", name)
-
-    def checkpoint_location(self, name: str) -> str:
-        self._demand_started()
-        return make_place(self.run_directory / "checkpoints", name).as_uri()
+        self._started().register_host(node, host)
 
     def tidy(self) -> None:
-        self._demand_started()
-        for place in ("checkpoints", "scratch"):
-            shutil.rmtree(self.run_directory / place, ignore_errors=True)
+        super().tidy()
         living = marked(self.run)
         remove_dead_executors(self.run_directory, [stat.pid for stat in living])
-        check_room(self.run_directory, MINIMUM_FREE_BYTES)
 
-    def _demand_started(self) -> Workers:
-        if self._record is None or self._workers is None:
-            raise UsageError("this cluster is not running", remedy="call start() first")
+    def _started(self) -> Workers:
+        self.demand_started()
+        assert self._workers is not None
         return self._workers
 
-    def _make_directory(self) -> None:
-        directory = self.run_directory
-        try:
-            if directory.exists() and any(directory.iterdir()):
-                raise UsageError(
-                    f"the run directory {directory} is not empty",
-                    remedy="give a new or an empty directory",
-                )
-            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            check_room(directory.parent, MINIMUM_FREE_BYTES)
-            directory.mkdir(mode=0o700, exist_ok=True)
-            directory.chmod(0o700)
-            for name in ("logs", "secrets", "tmp", "work", "spark-local"):
-                (directory / name).mkdir(mode=0o700)
-            journal_path(directory).touch()
-        except OSError as error:
-            raise EnvironmentFailure(
-                f"the run directory {directory} cannot be made: {error.strerror}",
-                remedy="give a directory that you can write to, or set XDG_STATE_HOME to one",
-            ) from error
-
-    def _new_record(self) -> ClusterRecord:
-        return ClusterRecord(
-            run=self.run,
-            directory=self.run_directory,
-            machine=Machine.here(),
-            owner=identify(os.getpid()),
-            keep=self._keep,
-            started_unix_s=time.time(),
-            backend=self.backend,
-        )
-
-    def _keep_watch(self) -> None:
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-m", "harness.cluster.keeper", self.run],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=REPOSITORY,
-            start_new_session=True,
-        )
-        if (identity := identify(self._keeper.pid)) is not None:
-            write_journal(self.run_directory, "keeper", identity)
-
-    def _build(self, programs: Programs) -> None:
-        self._found = programs
+    def _build(self) -> None:
+        programs = self._found
         self._secret = secrets.token_urlsafe(32)
+        (self.run_directory / "work").mkdir(mode=0o700)
         launcher = Launcher(
             run=self.run,
             directory=self.run_directory,
@@ -303,7 +194,8 @@ class LocalCluster(Cluster):
             ),
         )
 
-    def _bring_up(self, report: Report) -> None:
+    def bring_up(self, report: Report) -> None:
+        self._build()
         report("starting Kafka, Redis and the Spark master")
         first: list[Server] = [self._broker, self._redis, self._master]
         for server in first:
@@ -320,25 +212,9 @@ class LocalCluster(Cluster):
 
     def _begin_workers(self, server: Server) -> Iterable[Server]:
         """A worker that finds no master yet waits 5 to 15 s before it asks again."""
-        return self._demand_started().begin() if server is self._master else ()
+        return self._started().begin() if server is self._master else ()
 
-    def _give_up(self) -> None:
-        """After a failed start: no process is left, the logs stay until the next start."""
-        assert self._record is not None
-        self._end_keeper()
-        end_processes(self._record)
-        self._reap()
-        remove_secrets(self.run_directory)
-        self._registry.add(replace(self._record, owner=NOBODY))
-        self._record = None
-
-    def _end_keeper(self) -> None:
-        if self._keeper is not None:
-            self._keeper.kill()
-            self._keeper.wait()
-            self._keeper = None
-
-    def _reap(self) -> None:
+    def ended(self) -> None:
         if self._workers is None:
             return
         self._workers.reap()

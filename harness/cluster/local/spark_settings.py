@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.cluster import spark
 from harness.cluster.base import ClusterSpec
-from harness.cluster.local.programs import Programs
+from harness.cluster.programs import Programs
 
 
 def application_settings(

@@ -1,0 +1,337 @@
+"""The Docker backend: the same servers as the local one, each in a container of its own.
+
+One bridge network per cluster, on which every container has a fixed address; the harness and its
+drivers stand on the daemon's machine, at the gateway's address. Configuration, passwords among it,
+is copied into each container before it starts and stands in no environment and on no command line.
+Checkpoints lie in the run directory, which the workers see under the same path.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.cluster.base import Action, ClusterSpec, Node, Report, Usage, Victim
+from harness.cluster.connection import write_credentials
+from harness.cluster.docker import daemon
+from harness.cluster.docker.containers import CONFIGURATION, Containers, Plan, states
+from harness.cluster.docker.image import ensure_image
+from harness.cluster.docker.workers import (
+    START_LIMIT_S,
+    DockerWorkers,
+    start_failure,
+)
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.kafka import HEAP, STARTED, BrokerIdentity
+from harness.cluster.kafka import LOG4J as KAFKA_LOG4J
+from harness.cluster.owned import OwnedCluster
+from harness.cluster.ownership import ClusterRecord
+from harness.cluster.processes import WORKER_VARIABLE, HostProcess
+from harness.cluster.programs import find_programs
+from harness.cluster.spark import (
+    DAEMON_JAVA,
+    LOG4J,
+    MASTER_PROPERTIES,
+    MasterLog,
+    application_settings,
+    daemon_properties,
+    driver_environment,
+    new_ui_key,
+    rack_resources,
+    worker_address,
+    worker_properties,
+)
+from harness.errors import EnvironmentFailure, UsageError
+
+CAPABILITIES = frozenset(Action)
+_PYTHON = "/opt/venv/bin/python"
+_KAFKA, _REDIS, _MASTER, _FIRST_WORKER = 2, 3, 4, 10
+"""Last numbers of the servers' addresses."""
+_MOST_WORKERS = 240
+_POLL_S = 0.05
+
+_REDIS_CONFIGURATION = """\
+bind {host}
+port 6379
+protected-mode yes
+requirepass {password}
+daemonize no
+save ""
+appendonly no
+dir /tmp
+"""
+_REDIS_READY = "Ready to accept connections"
+
+
+class DockerCluster(OwnedCluster):
+    """Kafka, Redis, a Spark master and its workers in containers."""
+
+    backend = "docker"
+
+    def __init__(
+        self, spec: ClusterSpec, run_directory: Path | None = None, *, keep: bool = False
+    ) -> None:
+        if spec.racks * spec.workers_per_rack > _MOST_WORKERS:
+            raise UsageError(
+                f"a cluster in containers has at most {_MOST_WORKERS} workers",
+                remedy="use fewer racks or fewer workers in each",
+            )
+        super().__init__(spec, run_directory, keep=keep)
+        self._workers: DockerWorkers | None = None
+
+    def prepare(self, report: Report) -> None:
+        self._client = daemon.connect()
+        self._programs = find_programs(report)
+        self._image = ensure_image(self._client, report)
+
+    def bring_up(self, report: Report) -> None:
+        (self.run_directory / "checkpoints").mkdir(mode=0o700)
+        self._containers = Containers(self._client, self.run, self._image, self.run_directory)
+        self._containers.make_network()
+        self._choose()
+        report("starting Kafka, Redis and the Spark master")
+        self._start_servers()
+        self._await_servers(report)
+        workers = DockerWorkers(
+            self._containers, self._nodes, self._start_worker, self._is_registered
+        )
+        self._workers = workers
+        workers.begin(report)
+        write_credentials(
+            self.run_directory,
+            kafka=self._kafka,
+            redis=self._redis,
+            settings=self.spark_conf(),
+            secret=self._secret,
+            log4j=LOG4J,
+        )
+
+    def ended(self) -> None:
+        if hasattr(self, "_containers"):
+            self._containers.forget()
+
+    @property
+    def kafka(self) -> KafkaEndpoint:
+        self.demand_started()
+        return self._kafka
+
+    @property
+    def redis(self) -> RedisEndpoint:
+        self.demand_started()
+        return self._redis
+
+    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
+        self.demand_started()
+        return application_settings(
+            master_url=self._master_url,
+            spec=self.spec,
+            jars=self._programs.connector_jars,
+            driver_host=self._containers.gateway,
+            java_options="-XX:-UsePerfData",
+            executor_python=_PYTHON,
+            warehouse=self.run_directory / "warehouse",
+            racks=racks,
+        )
+
+    def driver_environment(self) -> dict[str, str]:
+        self.demand_started()
+        return driver_environment(
+            java_home=self._programs.java_home,
+            spark_home=self._programs.spark_home,
+            run_directory=self.run_directory,
+            run=self.run,
+            host=self._containers.gateway,
+            executor_python=_PYTHON,
+        )
+
+    def health(self) -> None:
+        self.demand_started()
+        found = self._containers.states()
+        for role, title in _TITLES.items():
+            if found.get(role) != "running":
+                raise start_failure(title, found.get(role, "gone"), self._containers, role)
+
+    def nodes(self) -> Sequence[Node]:
+        self.demand_started()
+        return self._nodes
+
+    def alive(self) -> Mapping[str, bool]:
+        return self._started().alive()
+
+    def capabilities(self) -> frozenset[Action]:
+        return CAPABILITIES
+
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        workers, nodes = self._started(), self.resolve(target)
+        return workers.apply(action, nodes, rack=nodes[0].name != target)
+
+    def restore(self, report: Report) -> None:
+        workers = self._started()
+        self.health()
+        workers.restore(report)
+
+    def usage(self) -> Mapping[str, Usage]:
+        return self._started().usage()
+
+    def register_host(self, node: str, host: HostProcess) -> None:
+        self._started().register_host(node, host)
+
+    def _started(self) -> DockerWorkers:
+        self.demand_started()
+        assert self._workers is not None
+        return self._workers
+
+    def _choose(self) -> None:
+        """Addresses, names and passwords."""
+        place = self._containers.address
+        self._broker = BrokerIdentity()
+        self._kafka = self._broker.endpoint(f"{place(_KAFKA)}:9092")
+        self._redis = RedisEndpoint(
+            host=place(_REDIS), port=6379, password=secrets.token_urlsafe(24)
+        )
+        self._secret, self._key = secrets.token_urlsafe(32), new_ui_key()
+        self._master_url = f"spark://{place(_MASTER)}:7077"
+        self._master_log, self._master_read = MasterLog(), 0
+        self._worker_addresses: dict[str, str] = {}
+        self._nodes = tuple(
+            Node(
+                name=f"r{rack}n{(worker - 1) * self.spec.nodes_per_worker + number}",
+                rack=f"r{rack}",
+                worker=f"r{rack}w{worker}",
+                host=place(_FIRST_WORKER + (rack - 1) * self.spec.workers_per_rack + worker - 1),
+            )
+            for rack in range(1, self.spec.racks + 1)
+            for worker in range(1, self.spec.workers_per_rack + 1)
+            for number in range(1, self.spec.nodes_per_worker + 1)
+        )
+
+    def _start_servers(self) -> None:
+        place = self._containers.address
+        options = {"daemon.options": " ".join(DAEMON_JAVA), "log4j2.properties": LOG4J}
+        for plan in (
+            Plan(
+                role="kafka",
+                command=("kafka",),
+                address=place(_KAFKA),
+                files={
+                    "server.properties": self._broker.properties(
+                        client=f"{place(_KAFKA)}:9092",
+                        controller=f"{place(_KAFKA)}:9093",
+                        data="/tmp/kafka/data",
+                    ),
+                    "format.arguments": self._broker.format_arguments(
+                        f"{CONFIGURATION}/server.properties"
+                    ),
+                    "broker.options": " ".join(HEAP),
+                    "kafka-log4j2.properties": KAFKA_LOG4J,
+                },
+            ),
+            Plan(
+                role="redis",
+                command=("redis",),
+                address=place(_REDIS),
+                files={
+                    "redis.conf": _REDIS_CONFIGURATION.format(
+                        host=place(_REDIS), password=self._redis.password
+                    )
+                },
+            ),
+            Plan(
+                role="master",
+                command=("master",),
+                address=place(_MASTER),
+                files={
+                    "master.properties": daemon_properties(
+                        self._secret, self._key, MASTER_PROPERTIES
+                    ),
+                    **options,
+                },
+            ),
+        ):
+            self._containers.start(plan, shared=self.run_directory / "checkpoints")
+
+    def _start_worker(self, name: str, log_name: str) -> None:
+        node = next(node for node in self._nodes if node.worker == name)
+        cores = self.spec.cores_per_worker
+        resources = f"{CONFIGURATION}/resources.json"
+        plan = Plan(
+            role=name,
+            command=("worker",),
+            address=node.host,
+            files={
+                "worker.properties": daemon_properties(
+                    self._secret, self._key, worker_properties(node.rack, cores, resources)
+                ),
+                "resources.json": rack_resources(node.rack, cores),
+                "daemon.options": " ".join(DAEMON_JAVA),
+                "log4j2.properties": LOG4J,
+            },
+            environment={
+                WORKER_VARIABLE: name,
+                "FAULTLINE_CORES": str(cores),
+                "FAULTLINE_MEMORY_MB": str(self.spec.memory_mb_per_worker),
+                "FAULTLINE_MASTER": self._master_url,
+            },
+            log_name=log_name,
+        )
+        self._containers.start(plan, shared=self.run_directory / "checkpoints")
+
+    def _await_servers(self, report: Report) -> None:
+        words = {"kafka": STARTED, "redis": _REDIS_READY, "master": "elected leader"}
+        deadline = time.monotonic() + START_LIMIT_S
+        waiting = dict(words)
+        while waiting:
+            found = self._containers.states()
+            for role, word in list(waiting.items()):
+                if word in self._containers.log(role).read_text(errors="replace"):
+                    del waiting[role]
+                    report(f"{_TITLES[role]} answers")
+                elif found.get(role) != "running" or time.monotonic() > deadline:
+                    state = found.get(role, "gone")
+                    raise start_failure(_TITLES[role], state, self._containers, role)
+            time.sleep(_POLL_S)
+        self._check_reachable()
+
+    def _check_reachable(self) -> None:
+        """The servers say that they are up; a client here must be able to say it too."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        client = AdminClient({**self._kafka.confluent(), "log_level": 0})
+        try:
+            client.list_topics(timeout=15)
+        except KafkaException as error:
+            raise EnvironmentFailure(
+                f"Kafka runs in a container but cannot be reached at {self._kafka.bootstrap}: "
+                f"{error}",
+                remedy="the harness must stand on the daemon's own Linux machine, or in a "
+                "container with its network; Docker Desktop keeps its networks to itself",
+            ) from error
+
+    def _is_registered(self, log_name: str) -> bool:
+        address = self._worker_addresses.get(log_name, "")
+        if not address:
+            own = self._containers.log(log_name)
+            address = worker_address(own.read_text(errors="replace")) if own.exists() else ""
+            self._worker_addresses[log_name] = address
+        with self._containers.log("master").open("rb") as log:
+            log.seek(self._master_read)
+            fresh = log.read()
+        self._master_read += len(fresh)
+        return address in self._master_log.read(fresh.decode(errors="replace"))
+
+
+_TITLES = {"kafka": "the Kafka broker", "redis": "Redis", "master": "the Spark master"}
+
+
+def servers(record: ClusterRecord) -> dict[str, bool]:
+    """Every container of a cluster on record: whether it runs."""
+    found = states(daemon.connect(), record.run)
+    return {role: state == "running" for role, state in sorted(found.items())}
+
+
+def remove(record: ClusterRecord) -> None:
+    """Remove the containers and the network of a cluster on record."""
+    daemon.remove_run(daemon.connect(), record.run)

@@ -1,0 +1,200 @@
+"""The containers of one cluster: made, configured, followed, and found again by their labels."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import tarfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, told
+from harness.cluster.processes import RUN_VARIABLE
+from harness.errors import EnvironmentFailure
+
+CONFIGURATION = "/etc/faultline"
+_SUBNET_ATTEMPTS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One container before it exists."""
+
+    role: str
+    """"kafka", "redis", "master", or the name of a worker."""
+    command: tuple[str, ...]
+    address: str
+    files: Mapping[str, str]
+    """File name in `CONFIGURATION` to text; only the container's user can read them."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """No secret: everybody who may ask the daemon sees it."""
+    log_name: str | None = None
+    """Its log in the run directory, if not its role's."""
+
+
+class Containers:
+    """Of one run, on a network of its own."""
+
+    def __init__(self, client: Any, run: str, image: str, directory: Path) -> None:
+        self._client, self._run, self._image = client, run, image
+        self._directory = directory
+        self._followers: list[threading.Thread] = []
+        self.subnet = ""
+
+    def make_network(self) -> None:
+        """A bridge whose addresses nobody else's network has."""
+        from docker.errors import APIError
+
+        import docker
+
+        choice = random.SystemRandom()
+        for _ in range(_SUBNET_ATTEMPTS):
+            prefix = f"10.{choice.randint(64, 250)}.{choice.randint(0, 255)}"
+            pool = docker.types.IPAMPool(subnet=f"{prefix}.0/24", gateway=f"{prefix}.1")
+            try:
+                self._network = self._client.networks.create(
+                    f"faultline-{self._run}",
+                    driver="bridge",
+                    ipam=docker.types.IPAMConfig(pool_configs=[pool]),
+                    labels={RUN_LABEL: self._run},
+                )
+            except APIError as error:
+                if "overlap" not in str(error):
+                    raise
+                continue
+            self.subnet = prefix
+            return
+        raise EnvironmentFailure(
+            f"no free address range for a network in {_SUBNET_ATTEMPTS} attempts",
+            remedy="`docker network prune` removes networks that nobody uses",
+        )
+
+    @property
+    def gateway(self) -> str:
+        """The address of the daemon's machine, where drivers listen."""
+        return self.address(1)
+
+    def address(self, number: int) -> str:
+        return f"{self.subnet}.{number}"
+
+    def start(self, plan: Plan, *, shared: Path) -> None:
+        """Make and start a container; an earlier one of its name is removed first.
+
+        ``shared`` is seen under the same path inside.
+        """
+        name = self._name(plan.role)
+        with told(f"the container {name} could not be started"):
+            self.remove(plan.role)
+            container = self._client.containers.create(
+                self._image,
+                ["sh", "/opt/bin/role", *plan.command],
+                name=name,
+                hostname=plan.role,
+                user=f"{os.getuid()}:{os.getgid()}",
+                environment={
+                    "FAULTLINE_HOST": plan.address,
+                    RUN_VARIABLE: self._run,
+                    "FAULTLINE_ROLE": plan.role,
+                    **plan.environment,
+                },
+                labels={RUN_LABEL: self._run, ROLE_LABEL: plan.role},
+                volumes={str(shared): {"bind": str(shared), "mode": "rw"}},
+                network=self._network.name,
+                networking_config={
+                    self._network.name: self._client.api.create_endpoint_config(
+                        ipv4_address=plan.address
+                    )
+                },
+                init=True,  # reaps the Python workers that an executor leaves behind
+                detach=True,
+            )
+            container.put_archive("/", _archive(plan.files))
+            container.start()
+        self._follow(container, plan.log_name or plan.role)
+
+    def remove(self, role: str) -> None:
+        """Remove a container that may not be there."""
+        from docker.errors import NotFound
+
+        try:
+            self.of(role).remove(force=True, v=True)
+        except NotFound:
+            return
+
+    def of(self, role: str) -> Any:
+        """The container of a role. Raises `docker.errors.NotFound`."""
+        return self._client.containers.get(self._name(role))
+
+    def states(self) -> dict[str, str]:
+        """Role to "running", "paused", "exited", ...; one question to the daemon."""
+        return states(self._client, self._run)
+
+    def log(self, name: str) -> Path:
+        """The file that a container's output is copied to, also beyond its end."""
+        return self._directory / "logs" / f"{name}.log"
+
+    def cut(self, role: str) -> None:
+        """Take a container off the network. Its connections stay open on both sides."""
+        self._network.disconnect(self.of(role), force=True)
+
+    def heal(self, role: str, address: str) -> None:
+        self._network.connect(self.of(role), ipv4_address=address)
+
+    def forget(self) -> None:
+        """After the containers are gone: wait for the ends of their logs."""
+        for follower in self._followers:
+            follower.join(10)
+
+    def _name(self, role: str) -> str:
+        return f"faultline-{self._run}-{role}"
+
+    def _follow(self, container: Any, name: str) -> None:
+        def copy() -> None:
+            from docker.errors import DockerException
+            from requests.exceptions import RequestException
+            from urllib3.exceptions import HTTPError
+
+            with self.log(name).open("ab", buffering=0) as file:
+                try:
+                    for chunk in container.logs(stream=True, follow=True):
+                        file.write(chunk)
+                except (DockerException, RequestException, HTTPError, OSError):
+                    return  # the container is gone, or the daemon
+
+        self.log(name).touch()
+        thread = threading.Thread(target=copy, name=f"log of {name}", daemon=True)
+        thread.start()
+        self._followers.append(thread)
+
+
+def states(client: Any, run: str) -> dict[str, str]:
+    """Role to state of every container of a run."""
+    with told(f"the containers of run {run} cannot be listed"):
+        found = client.api.containers(all=True, filters={"label": f"{RUN_LABEL}={run}"})
+    return {each["Labels"][ROLE_LABEL]: each["State"] for each in found}
+
+
+def _archive(files: Mapping[str, str]) -> bytes:
+    """Configuration, and a name for the user: Java does not start for a number without one."""
+    uid, gid = os.getuid(), os.getgid()
+    users = "root:x:0:0:root:/tmp:/bin/sh\n"
+    if uid != 0:
+        users += f"faultline:x:{uid}:{gid}:Faultline:/tmp:/bin/sh\n"
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        _add(tar, "etc/passwd", users, mode=0o644, owner=(0, 0))
+        for name, text in files.items():
+            _add(tar, f"{CONFIGURATION[1:]}/{name}", text, mode=0o400, owner=(uid, gid))
+    return buffer.getvalue()
+
+
+def _add(tar: tarfile.TarFile, name: str, text: str, *, mode: int, owner: tuple[int, int]) -> None:
+    entry = tarfile.TarInfo(name)
+    content = text.encode()
+    entry.size, entry.mode = len(content), mode
+    entry.uid, entry.gid = owner
+    tar.addfile(entry, io.BytesIO(content))

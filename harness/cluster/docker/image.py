@@ -1,0 +1,156 @@
+"""The one image of a Docker cluster: built from ``docker/Dockerfile`` when what goes in changes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tarfile
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.base import Report
+from harness.cluster.docker.daemon import IMAGE_LABEL, told
+from harness.cluster.spark import REPOSITORY
+from harness.errors import EnvironmentFailure
+
+REPOSITORY_NAME = "faultline"
+BASE_VARIABLE = "FAULTLINE_DOCKER_BASE"
+_CONTEXT = ("requirements.lock", "docker", "harness", "workloads", "datasets")
+_LEFT_OUT = ("__pycache__", ".yaml", ".md")
+
+
+def python_version() -> str:
+    """The minor version that driver and executors must share."""
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def base_image() -> str:
+    """FAULTLINE_DOCKER_BASE, else the official slim image of this Python."""
+    return os.environ.get(BASE_VARIABLE) or f"python:{python_version()}-slim-bookworm"
+
+
+def ensure_image(client: Any, report: Report) -> str:
+    """The tag of an image that holds this checkout; built if there is none yet.
+
+    Raises `EnvironmentFailure` with the builder's last words. Older images of this kind are
+    removed; their layers serve the new one.
+    """
+    from docker.errors import ImageNotFound
+
+    files = list(context_files(REPOSITORY))
+    digest = content_hash(files, REPOSITORY, base_image())
+    tag = f"{REPOSITORY_NAME}:{digest}"
+    with told("the daemon's images cannot be listed"):
+        try:
+            client.images.get(tag)
+        except ImageNotFound:
+            build(client, tag, digest, files, report)
+    _remove_older(client, tag)
+    return tag
+
+
+def context_files(root: Path) -> Iterator[Path]:
+    """Every file that goes into the image."""
+    for name in _CONTEXT:
+        top = root / name
+        for path in sorted([top] if top.is_file() else top.rglob("*")):
+            if path.is_file() and not any(
+                part in str(path.relative_to(root)) for part in _LEFT_OUT
+            ):
+                yield path
+
+
+def content_hash(files: Iterable[Path], root: Path, base: str) -> str:
+    """12 hexadecimal digits that change with any file, any name and the base image."""
+    digest = sha256(base.encode())
+    for path in files:
+        digest.update(f"{path.relative_to(root)}\0".encode())
+        digest.update(sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def build(client: Any, tag: str, digest: str, files: list[Path], report: Report) -> None:
+    report(f"building the image {tag} (the first time several minutes)")
+    lines: list[str] = []
+    with told(f"the image {tag} could not be built"):
+        stream = client.api.build(
+            fileobj=_archive(files),
+            custom_context=True,
+            dockerfile="docker/Dockerfile",
+            tag=tag,
+            buildargs={"BASE": base_image(), "PYTHON": python_version()},
+            labels={IMAGE_LABEL: digest},
+            # A build reaches the package index as this machine does, proxies included.
+            network_mode="host",
+            rm=True,
+            forcerm=True,
+            decode=True,
+            timeout=3600,
+        )
+        for event in stream:
+            if text := event.get("stream", "").strip():
+                lines.append(text)
+                if text.startswith("Step "):
+                    report(text.splitlines()[0][:100])
+            if "error" in event:
+                raise build_failure(tag, lines, str(event["error"]))
+
+
+def build_failure(tag: str, lines: list[str], error: str) -> EnvironmentFailure:
+    """What a builder's last words mean."""
+    text = "\n".join([*lines[-40:], error])
+    last = "\n".join(f"    {line}" for line in text.splitlines()[-8:])
+    return EnvironmentFailure(
+        f"the image {tag} could not be built from {base_image()}; the builder's last words:\n"
+        f"{last}",
+        remedy=_remedy(text),
+    )
+
+
+def _remedy(text: str) -> str:
+    if "the base image has no Python" in text or "python3: not found" in text:
+        return (
+            f"name a base image with Python {python_version()}, its venv module and pip in "
+            f"{BASE_VARIABLE}"
+        )
+    if "pull access denied" in text or "manifest unknown" in text or "registry" in text:
+        return (
+            f"the base image cannot be pulled: see whether `docker pull {base_image()}` works, or "
+            f"name an image that is there in {BASE_VARIABLE}"
+        )
+    if any(word in text for word in ("Temporary failure in name", "Connection", "timed out")):
+        return (
+            "the build has no way to the package index: give the daemon the proxy that this "
+            "machine uses, or build the image elsewhere and load it with `docker load`"
+        )
+    if "no space left on device" in text:
+        return "free some disk space where the daemon keeps its images (`docker system df`)"
+    return "build it by hand as docker/Dockerfile says, and read all of what the builder writes"
+
+
+def _archive(files: Iterable[Path]) -> io.BytesIO:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path in files:
+            entry = tar.gettarinfo(path, str(path.relative_to(REPOSITORY)))
+            # Owner and time would miss the builder's cache for a file that is the same.
+            entry.uid = entry.gid = entry.mtime = 0
+            entry.uname = entry.gname = ""
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
+    buffer.seek(0)
+    return buffer
+
+
+def _remove_older(client: Any, tag: str) -> None:
+    from docker.errors import APIError
+
+    for image in client.images.list(name=REPOSITORY_NAME, filters={"label": IMAGE_LABEL}):
+        for other in set(image.tags) - {tag}:
+            try:
+                client.images.remove(other)
+            except APIError:  # a container of another cluster uses it
+                continue

@@ -1,0 +1,415 @@
+"""The workers of a Docker cluster and the nodes on them: breaking, mending and counting.
+
+A worker is a container. Where a node is a worker, Docker does everything to it: SIGKILL to its
+first process ends all of them, the freezer stops them at one instant, the network is taken away
+and given back with the same address. Where several nodes share a worker,
+`harness.cluster.docker.inside` tells them apart by their process trees.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.cluster.base import Action, Node, Report, Usage, Victim
+from harness.cluster.docker.containers import Containers
+from harness.cluster.docker.daemon import told
+from harness.cluster.processes import HostProcess
+from harness.errors import EnvironmentFailure, UsageError
+from harness.text import format_duration
+
+START_LIMIT_S = 180.0
+_REREGISTERED_LIMIT_S = 20.0
+"""A worker that was frozen or cut off registers again with its next heartbeat, or after up to 15 s
+if the master had given it up; after this long it is started anew."""
+_POLL_S = 0.05
+
+METHOD = (
+    "CPU: of the container's control group, each incarnation sampled just before it is killed. "
+    "Memory: of the control group without inactive file pages. Network: bytes of the container's "
+    "interfaces, each connection to the network sampled before it is cut."
+)
+SHARED_METHOD = (
+    "CPU and memory: user and system time and resident sets of the node's process tree inside its "
+    "container, earlier incarnations sampled just before they were killed. Network: None, because "
+    "the nodes of a worker share its interface."
+)
+
+
+@dataclass(slots=True)
+class _Used:
+    """Sums of one source of counters that can start again from zero."""
+
+    cpu_s: float = 0.0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Share:
+    node: Node
+    host: HostProcess | None = None
+    paused: bool = False
+    spent_cpu_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One worker, over all its incarnations."""
+
+    name: str
+    address: str
+    shares: list[_Share] = field(default_factory=list)
+    incarnation: int = 0
+    cut: bool = False
+    spent: _Used = field(default_factory=_Used)
+    """Of earlier incarnations, and of earlier connections to the network."""
+
+    @property
+    def log_name(self) -> str:
+        return f"{self.name}.{self.incarnation}"
+
+
+class DockerWorkers:
+    """Safe to use from several threads: the injector acts while others look."""
+
+    def __init__(
+        self,
+        containers: Containers,
+        nodes: Sequence[Node],
+        start: Callable[[str, str], None],
+        registered: Callable[[str], bool],
+    ) -> None:
+        """``start(worker, log name)`` starts its container, ``registered(log name)`` says whether
+        the master has that incarnation on its list."""
+        self._containers = containers
+        self._start = start
+        self._registered = registered
+        self._lock = threading.RLock()
+        self._slots: dict[str, _Slot] = {}
+        for node in nodes:
+            slot = self._slots.setdefault(node.worker, _Slot(name=node.worker, address=node.host))
+            slot.shares.append(_Share(node=node))
+        self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
+
+    def begin(self, report: Report) -> None:
+        """Start every worker and wait until the master has them all."""
+        with self._lock:
+            for slot in self._slots.values():
+                self._launch(slot)
+            self._wait(list(self._slots.values()), report)
+
+    def register_host(self, node: str, host: HostProcess) -> None:
+        share, slot = self._find(node)
+        if not self._shared:
+            raise UsageError(
+                f"node {node} is a whole worker, so no process can be registered for it",
+                remedy="start the cluster with nodes_per_worker of 2 or more",
+            )
+        if host.worker != slot.name or not self._inside(slot, host, "look")["reached"]:
+            raise UsageError(
+                f"process {host.pid} of worker {host.worker!r} cannot host node {node}: it is no "
+                f"living process of worker {slot.name}",
+                remedy="register what `HostProcess.here()` says in the node's own task, while it "
+                "runs",
+            )
+        with self._lock:
+            if share.host is not None and share.host != host:
+                share.spent_cpu_s += self._inside(slot, share.host, "look")["cpu_s"]
+                share.paused = False
+            share.host = host
+
+    def alive(self) -> dict[str, bool]:
+        with self._lock:
+            states = self._containers.states()
+            return {
+                share.node.name: self._lives(slot, share, states)
+                for slot in self._slots.values()
+                for share in slot.shares
+            }
+
+    def usage(self) -> dict[str, Usage]:
+        with self._lock:
+            return {
+                share.node.name: self._usage(slot, share)
+                for slot in self._slots.values()
+                for share in slot.shares
+            }
+
+    def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> list[Victim]:
+        with self._lock, told(f"{action} of {', '.join(node.name for node in nodes)} failed"):
+            whole = rack or not self._shared
+            chosen = {node.name for node in nodes}
+            if action is Action.RESTART or (whole and action not in (Action.CUT, Action.HEAL)):
+                return self._to_containers(action, chosen)
+            if action in (Action.CUT, Action.HEAL):
+                if not whole:
+                    raise UsageError(
+                        f"node {nodes[0].name} cannot be taken off the network alone: the nodes of "
+                        f"worker {nodes[0].worker} share its interface",
+                        remedy="cut its rack, or start a cluster with one node to a worker",
+                    )
+                return self._to_containers(action, chosen)
+            return [self._to_tree(action, *self._find(node.name)) for node in nodes]
+
+    def restore(self, report: Report) -> None:
+        """Every worker on the network, running, and registered with the master."""
+        with self._lock, told("the cluster could not be restored"):
+            everyone = {share.node.name for slot in self._slots.values() for share in slot.shares}
+            self._to_containers(Action.HEAL, everyone)
+            self._to_containers(Action.RESUME, everyone)
+            for slot in self._slots.values():
+                for share in slot.shares:
+                    if share.paused and share.host is not None:
+                        self._to_tree(Action.RESUME, share, slot)
+            states = self._containers.states()
+            living = [s for s in self._slots.values() if states.get(s.name) == "running"]
+            deadline = time.monotonic() + _REREGISTERED_LIMIT_S
+            while time.monotonic() < deadline and not all(map(self._has, living)):
+                time.sleep(_POLL_S)
+            missing = [s for s in self._slots.values() if s not in living or not self._has(s)]
+            for slot in missing:
+                self._launch(slot)
+            self._wait(missing, report)
+
+    def _launch(self, slot: _Slot) -> None:
+        self._bank(slot)
+        slot.incarnation += 1
+        slot.cut = False
+        for share in slot.shares:
+            share.paused = False
+        self._start(slot.name, slot.log_name)
+
+    def _wait(self, slots: Sequence[_Slot], report: Report) -> None:
+        deadline = time.monotonic() + START_LIMIT_S
+        waiting = list(slots)
+        while waiting:
+            states = self._containers.states()
+            for slot in list(waiting):
+                if self._has(slot):
+                    waiting.remove(slot)
+                    report(f"Spark worker {slot.name} answers")
+                elif states.get(slot.name) != "running" or time.monotonic() > deadline:
+                    raise self._not_up(slot, states.get(slot.name, "gone"))
+            time.sleep(_POLL_S)
+
+    def _not_up(self, slot: _Slot, state: str) -> EnvironmentFailure:
+        return start_failure(f"Spark worker {slot.name}", state, self._containers, slot.log_name)
+
+    def _has(self, slot: _Slot) -> bool:
+        return self._registered(slot.log_name)
+
+    def _lives(self, slot: _Slot, share: _Share, states: Mapping[str, str]) -> bool:
+        running = states.get(slot.name) == "running" and not slot.cut and not share.paused
+        if not running or not self._has(slot):
+            return False
+        return share.host is None or bool(self._inside(slot, share.host, "look")["reached"])
+
+    def _to_containers(self, action: Action, chosen: set[str]) -> list[Victim]:
+        """To the whole workers under the chosen nodes, all of them at once."""
+        slots = [s for s in self._slots.values() if chosen & {x.node.name for x in s.shares}]
+        states = self._containers.states()
+        executors = {slot.name: self._executors(slot) for slot in slots if action in _ENDS_OR_STOPS}
+        done: dict[str, tuple[bool, float]] = {}
+
+        def act(slot: _Slot) -> None:
+            reached = self._to_container(action, slot, states.get(slot.name, "gone"))
+            done[slot.name] = (reached, time.time())
+
+        threads = [threading.Thread(target=act, args=(slot,)) for slot in slots]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if len(done) < len(slots):
+            missing = ", ".join(slot.name for slot in slots if slot.name not in done)
+            raise EnvironmentFailure(
+                f"{action} failed on {missing}", remedy="see the daemon's own log"
+            )
+        last = max(at for _, at in done.values())
+        return [
+            Victim(
+                node=share.node.name,
+                reached=done[slot.name][0],
+                executors=executors.get(slot.name),
+                at_unix_s=last,
+            )
+            for slot in slots
+            for share in slot.shares
+            if share.node.name in chosen
+        ]
+
+    def _to_container(self, action: Action, slot: _Slot, state: str) -> bool:
+        """Whether it took effect."""
+        match action:
+            case Action.RESTART:
+                if state in ("running", "paused"):
+                    return False
+                self._launch(slot)
+                return True
+            case Action.KILL:
+                if state not in ("running", "paused"):
+                    return False
+                self._bank(slot)
+                container = self._containers.of(slot.name)
+                container.kill("SIGKILL")
+                container.wait(timeout=60)
+                slot.cut = False
+                for share in slot.shares:
+                    share.paused = False
+                return True
+            case Action.PAUSE:
+                if state != "running":
+                    return False
+                self._containers.of(slot.name).pause()
+                return True
+            case Action.RESUME:
+                if state != "paused":
+                    return False
+                self._containers.of(slot.name).unpause()
+                return True
+            case Action.CUT:
+                if state not in ("running", "paused") or slot.cut:
+                    return False
+                self._bank(slot, only_network=True)
+                self._containers.cut(slot.name)
+                slot.cut = True
+                return True
+            case Action.HEAL:
+                if not slot.cut:
+                    return False
+                self._containers.heal(slot.name, slot.address)
+                slot.cut = False
+                return True
+
+    def _to_tree(self, action: Action, share: _Share, slot: _Slot) -> Victim:
+        """To the process tree of one of several nodes in a container."""
+        found: Mapping[str, Any] = {"reached": False, "at_unix_s": None, "cpu_s": 0.0}
+        if share.host is not None and self._containers.states().get(slot.name) == "running":
+            found = self._inside(slot, share.host, action.value)
+        if found["reached"]:
+            share.paused = action is Action.PAUSE
+        if action is Action.KILL:
+            share.spent_cpu_s += found["cpu_s"]
+        return Victim(
+            node=share.node.name,
+            reached=found["reached"],
+            executors=int(found["reached"]),
+            at_unix_s=found["at_unix_s"] or time.time(),
+        )
+
+    def _inside(self, slot: _Slot, host: HostProcess, order: str) -> dict[str, Any]:
+        document = {"do": order, "pid": host.pid, "started_ticks": host.started_ticks}
+        command = ["python", "-m", "harness.cluster.docker.inside", json.dumps(document)]
+        with told(f"{order} of process {host.pid} in {slot.name} failed"):
+            code, output = self._containers.of(slot.name).exec_run(command)
+        if code != 0:
+            text = output.decode(errors="replace")
+            if "is not running" in text or "is paused" in text:
+                return {"reached": False, "at_unix_s": None, "cpu_s": 0.0, "resident_bytes": 0}
+            raise EnvironmentFailure(
+                f"{order} of process {host.pid} in {slot.name} failed: {text[-500:]}",
+                remedy="the image may be older than this checkout: `docker rmi` it, and start anew",
+            )
+        answer: dict[str, Any] = json.loads(output)
+        return answer
+
+    def _executors(self, slot: _Slot) -> int | None:
+        from docker.errors import APIError, NotFound
+
+        try:
+            rows = self._containers.of(slot.name).top()["Processes"]
+        except (APIError, NotFound):  # it does not run
+            return 0
+        return sum("CoarseGrainedExecutorBackend" in " ".join(row) for row in rows or ())
+
+    def _counters(self, slot: _Slot) -> tuple[_Used, int | None]:
+        """Of the present container: what it used, and its memory."""
+        from docker.errors import APIError, NotFound
+
+        try:
+            container = self._containers.of(slot.name)
+            if container.status not in ("running", "paused"):
+                return _Used(), 0
+            stats = container.client.api.stats(container.id, stream=False, one_shot=True)
+        except (APIError, NotFound):
+            return _Used(), 0
+        return read_counters(stats)
+
+    def _bank(self, slot: _Slot, *, only_network: bool = False) -> None:
+        """Keep what counters say that are about to start again from zero."""
+        used, _ = self._counters(slot)
+        if not only_network:
+            slot.spent.cpu_s += used.cpu_s
+        slot.spent.received_bytes += used.received_bytes
+        slot.spent.sent_bytes += used.sent_bytes
+
+    def _usage(self, slot: _Slot, share: _Share) -> Usage:
+        if self._shared:
+            found = {"cpu_s": 0.0, "resident_bytes": 0}
+            if share.host is not None and self._containers.states().get(slot.name) == "running":
+                found = self._inside(slot, share.host, "look")
+            return Usage(
+                cpu_s=share.spent_cpu_s + found["cpu_s"],
+                resident_bytes=int(found["resident_bytes"]),
+                received_bytes=None,
+                sent_bytes=None,
+                method=SHARED_METHOD,
+            )
+        used, resident = self._counters(slot)
+        return Usage(
+            cpu_s=slot.spent.cpu_s + used.cpu_s,
+            resident_bytes=resident,
+            received_bytes=slot.spent.received_bytes + used.received_bytes,
+            sent_bytes=slot.spent.sent_bytes + used.sent_bytes,
+            method=METHOD,
+        )
+
+    def _find(self, node: str) -> tuple[_Share, _Slot]:
+        for slot in self._slots.values():
+            for share in slot.shares:
+                if share.node.name == node:
+                    return share, slot
+        raise UsageError(
+            f"this cluster has no node {node!r}",
+            remedy="use one of "
+            + ", ".join(share.node.name for s in self._slots.values() for share in s.shares),
+        )
+
+
+_ENDS_OR_STOPS = (Action.KILL, Action.PAUSE, Action.CUT)
+
+
+def read_counters(stats: Mapping[str, Any]) -> tuple[_Used, int | None]:
+    """What the daemon's answer to `stats` says."""
+    cpu_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0)
+    memory = stats.get("memory_stats", {})
+    detail = memory.get("stats", {})
+    cached = detail.get("inactive_file", detail.get("total_inactive_file", 0))
+    networks = (stats.get("networks") or {}).values()
+    used = _Used(
+        cpu_s=cpu_ns / 1e9,
+        received_bytes=sum(each["rx_bytes"] for each in networks),
+        sent_bytes=sum(each["tx_bytes"] for each in networks),
+    )
+    return used, memory["usage"] - cached if "usage" in memory else None
+
+
+def start_failure(
+    title: str, state: str, containers: Containers, log_name: str
+) -> EnvironmentFailure:
+    """A server that ended, or did not answer in time: its state and its last words."""
+    log = containers.log(log_name)
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    shown = "\n".join(f"    {line}" for line in lines[-12:]) or "    (it wrote nothing)"
+    limit = format_duration(START_LIMIT_S)
+    how = f"did not answer within {limit}" if state == "running" else "did not start"
+    return EnvironmentFailure(
+        f"{title} {how}; its container is {state}. The last lines of {log}:\n{shown}",
+        remedy="read the whole log; if the container was killed, the daemon's machine may be short "
+        "of memory",
+    )

@@ -1,0 +1,186 @@
+"""A cluster that belongs to one harness, whatever it is made of: begun, watched over, and ended.
+
+It is on record before anything of it exists, a keeper outlives the harness by a moment and buries
+it, and the next start buries what both left. A backend says how it is prepared, brought up, looked
+at and broken.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.base import Cluster, ClusterSpec, Report
+from harness.cluster.ownership import NOBODY, ClusterRecord, Registry, end_processes
+from harness.cluster.processes import Machine, identify
+from harness.cluster.run_directory import (
+    check_room,
+    journal_path,
+    make_place,
+    remove_secrets,
+    write_journal,
+)
+from harness.cluster.spark import REPOSITORY
+from harness.errors import EnvironmentFailure, UsageError
+
+MINIMUM_FREE_BYTES = 1 << 30
+"""A cluster starts only with this much room; a run that fills the disk measures nothing."""
+
+_PLACES = ("logs", "secrets", "tmp", "spark-local")
+
+
+class OwnedCluster(Cluster):
+    """The part of a cluster's life that all backends share."""
+
+    def __init__(
+        self, spec: ClusterSpec, run_directory: Path | None = None, *, keep: bool = False
+    ) -> None:
+        """Nothing is started yet.
+
+        ``run_directory`` must be new or empty; by default it is made under the user's state
+        directory. ``keep`` leaves it there after `stop`, without its secrets.
+        """
+        self.spec = spec
+        self.run = secrets.token_hex(8)
+        self._registry = Registry()
+        chosen = run_directory or self._registry.root / self.run
+        self.run_directory = chosen.absolute()
+        self._keep = keep
+        self._record: ClusterRecord | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def prepare(self, report: Report) -> None:
+        """Find what the cluster is made of. Nothing that must be removed is made yet."""
+
+    @abstractmethod
+    def bring_up(self, report: Report) -> None:
+        """Start every server, wait until all of them answer, and write the credential files."""
+
+    @abstractmethod
+    def ended(self) -> None:
+        """Let go of what this process holds of a cluster that is no more: threads, children."""
+
+    def resources(self) -> Mapping[str, Any]:
+        """What stands as `ClusterRecord.resources`."""
+        return {}
+
+    def start(self, report: Report) -> None:
+        if self._record is not None:
+            raise UsageError("this cluster was started before", remedy="make a new cluster")
+        self._registry.sweep(report)
+        self.prepare(report)
+        self._make_directory()
+        self._record = ClusterRecord(
+            run=self.run,
+            directory=self.run_directory,
+            machine=Machine.here(),
+            owner=identify(os.getpid()),
+            keep=self._keep,
+            started_unix_s=time.time(),
+            backend=self.backend,
+            resources=self.resources(),
+        )
+        self._registry.add(self._record)
+        try:
+            self._keep_watch()
+            self.bring_up(report)
+        except BaseException:
+            self._give_up()
+            raise
+
+    def stop(self) -> None:
+        if self._record is None:
+            return
+        self._end_keeper()
+        self._registry.bury(self._record)
+        self.ended()
+        self._record = None
+
+    def release(self) -> None:
+        self.demand_started()
+        assert self._record is not None
+        self._record = replace(self._record, owner=None)
+        self._registry.add(self._record)
+        self._end_keeper()
+
+    def scratch(self, name: str) -> Path:
+        self.demand_started()
+        return make_place(self.run_directory / "scratch", name)
+
+    def checkpoint_location(self, name: str) -> str:
+        self.demand_started()
+        return make_place(self.run_directory / "checkpoints", name).as_uri()
+
+    def tidy(self) -> None:
+        self.demand_started()
+        for place in ("checkpoints", "scratch"):
+            for path in (self.run_directory / place).glob("*"):
+                shutil.rmtree(path, ignore_errors=True)
+        check_room(self.run_directory, MINIMUM_FREE_BYTES)
+
+    def demand_started(self) -> None:
+        """Raise `UsageError` if the cluster is not running."""
+        if self._record is None:
+            raise UsageError("this cluster is not running", remedy="call start() first")
+
+    def _make_directory(self) -> None:
+        directory = self.run_directory
+        try:
+            if directory.exists() and any(directory.iterdir()):
+                raise UsageError(
+                    f"the run directory {directory} is not empty",
+                    remedy="give a new or an empty directory",
+                )
+            directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_room(directory.parent, MINIMUM_FREE_BYTES)
+            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.chmod(0o700)
+            for name in _PLACES:
+                (directory / name).mkdir(mode=0o700)
+            journal_path(directory).touch()
+        except OSError as error:
+            raise EnvironmentFailure(
+                f"the run directory {directory} cannot be made: {error.strerror}",
+                remedy="give a directory that you can write to, or set XDG_STATE_HOME to one",
+            ) from error
+
+    def _keep_watch(self) -> None:
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-m", "harness.cluster.keeper", self.run],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=REPOSITORY,
+            start_new_session=True,
+        )
+        if (identity := identify(self._keeper.pid)) is not None:
+            write_journal(self.run_directory, "keeper", identity)
+
+    def _give_up(self) -> None:
+        """After a failed start: nothing runs any more, the logs stay until the next start."""
+        from harness.cluster.backends import find_backend  # which lists this one
+
+        assert self._record is not None
+        self._end_keeper()
+        end_processes(self._record)
+        find_backend(self.backend).remove(self._record)
+        self.ended()
+        remove_secrets(self.run_directory)
+        self._registry.add(replace(self._record, owner=NOBODY))
+        self._record = None
+
+    def _end_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
+            self._keeper = None

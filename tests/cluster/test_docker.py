@@ -1,0 +1,188 @@
+"""The Docker backend: the contract, and what only it promises. Needs a daemon."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import socket
+import struct
+import termios
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.docker import daemon
+from harness.cluster.docker.cluster import DockerCluster
+from harness.cluster.docker.daemon import RUN_LABEL
+from harness.cluster.ownership import Registry
+from harness.cluster.processes import HostProcess
+from harness.errors import EnvironmentFailure, UsageError
+from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.helpers import eventually
+
+PORT = 4711
+LISTEN = f"""
+import socket
+with socket.create_server(("0.0.0.0", {PORT})) as server:
+    connection, _ = server.accept()
+    with open("/tmp/received", "wb", buffering=0) as file:
+        while data := connection.recv(100):
+            file.write(data)
+"""
+
+
+def client_or_skip() -> Any:
+    try:
+        return daemon.connect()
+    except EnvironmentFailure as failure:
+        pytest.skip(f"no Docker daemon: {failure.what}")
+
+
+def left_of(run: str) -> list[Any]:
+    """Containers and networks of a run."""
+    client = daemon.connect()
+    chosen = {"label": f"{RUN_LABEL}={run}"}
+    return [
+        *client.containers.list(all=True, filters=chosen),
+        *client.networks.list(filters=chosen),
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Records of this module only: nothing of the user's is swept, or in the way."""
+    client_or_skip()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+class TestDockerCluster(ClusterContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls) -> Iterator[Cluster]:
+        with DockerCluster(SPEC) as cluster:
+            cluster.start(silent)
+            yield cluster
+        assert left_of(cluster.run) == []
+        assert not cluster.run_directory.exists()
+        assert cluster.run not in {record.run for record in Registry().records()}
+
+    @pytest.fixture
+    def here(self, cluster: Cluster) -> DockerCluster:
+        assert isinstance(cluster, DockerCluster)
+        return cluster
+
+    def test_no_byte_crosses_a_cut_and_what_was_sent_arrives_after(
+        self, here: DockerCluster
+    ) -> None:
+        container = here._containers.of("r1w1")
+        container.exec_run(["python", "-c", LISTEN], detach=True)
+
+        def received() -> bytes:
+            output: bytes = container.exec_run(["cat", "/tmp/received"]).output
+            return output
+
+        with connected(here.nodes()[0].host, PORT) as connection:
+            connection.sendall(b"a")
+            eventually(lambda: received() == b"a")
+            here.apply(Action.CUT, "r1n1")
+            before = here.usage()["r1n1"].received_bytes
+            connection.sendall(b"b")
+            assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
+            assert received() == b"a"
+            assert here.usage()["r1n1"].received_bytes == before
+            here.apply(Action.HEAL, "r1n1")
+            eventually(lambda: received() == b"ab")
+
+    def test_bytes_are_counted_over_kills_and_cuts(
+        self, here: DockerCluster, application: Driver
+    ) -> None:
+        def counted() -> int:
+            received = here.usage()["r1n1"].received_bytes
+            assert received is not None
+            return received
+
+        before = counted()
+        assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
+        used = counted()
+        assert used > before
+        here.apply(Action.CUT, "r1n1")
+        here.apply(Action.KILL, "r1n1")
+        assert counted() >= used
+
+    def test_no_secret_is_where_the_daemon_shows_it(self, here: DockerCluster) -> None:
+        containers = daemon.connect().containers.list(filters={"label": f"{RUN_LABEL}={here.run}"})
+        assert len(containers) == 3 + 4
+        shown = json.dumps([container.attrs for container in containers])
+        assert str(here.kafka.password) not in shown
+        assert str(here.redis.password) not in shown
+        logs = b"".join(path.read_bytes() for path in here.run_directory.glob("logs/*"))
+        assert str(here.kafka.password).encode() not in logs
+
+    def test_a_dead_broker_is_told_with_its_last_words(self, here: DockerCluster) -> None:
+        here._containers.of("redis").pause()
+        try:
+            with pytest.raises(EnvironmentFailure, match="Redis did not start; its container is p"):
+                here.health()
+        finally:
+            here._containers.of("redis").unpause()
+        here.health()
+
+
+@pytest.mark.cluster
+def test_nodes_of_one_container_die_alone_and_a_dead_harness_leaves_nothing() -> None:
+    cluster = DockerCluster(ClusterSpec(racks=1, nodes_per_worker=2, memory_mb_per_worker=512))
+    cluster.start(silent)
+    try:
+        hosts = [_host(cluster) for _ in range(2)]
+        for node, host in zip(("r1n1", "r1n2"), hosts, strict=True):
+            cluster.register_host(node, host)
+        (victim,) = cluster.apply(Action.KILL, "r1n2")
+        assert victim.felt
+        assert dict(cluster.alive()) == {"r1n1": True, "r1n2": False}
+        assert not cluster.apply(Action.KILL, "r1n2")[0].reached
+        with pytest.raises(UsageError, match="share its interface"):
+            cluster.apply(Action.CUT, "r1n1")
+        with pytest.raises(UsageError, match="no living process of worker"):
+            cluster.register_host("r1n2", hosts[1])
+        assert (cluster.usage()["r1n1"].resident_bytes or 0) > 0
+    finally:
+        # What the keeper and the next start do for a harness that was killed.
+        (record,) = Registry().records()
+        Registry().bury(record)
+    assert left_of(cluster.run) == []
+    assert not cluster.run_directory.exists()
+
+
+def _host(cluster: DockerCluster) -> HostProcess:
+    """A process in the worker's container that says who it is and waits to be killed."""
+    program = (
+        "import json, time; from harness.cluster.processes import HostProcess; "
+        "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
+    )
+    _, stream = cluster._containers.of("r1w1").exec_run(["python", "-c", program], stream=True)
+    return HostProcess.from_json(json.loads(next(stream)))
+
+
+def connected(host: str, port: int) -> socket.socket:
+    """A connection, as soon as somebody listens."""
+    found: list[socket.socket] = []
+
+    def listens() -> bool:
+        try:
+            found.append(socket.create_connection((host, port), timeout=5))
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    eventually(listens)
+    return found[0]
+
+
+def unacknowledged(connection: socket.socket) -> int:
+    """Bytes that were sent and not acknowledged by the other side."""
+    answer = fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4)
+    return int(struct.unpack("i", answer)[0])

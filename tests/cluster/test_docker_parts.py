@@ -1,0 +1,152 @@
+"""What of the Docker backend needs no daemon: the image's identity, messages, counters."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.docker.containers import _archive
+from harness.cluster.docker.daemon import refusal
+from harness.cluster.docker.image import (
+    base_image,
+    build_failure,
+    content_hash,
+    context_files,
+    python_version,
+)
+from harness.cluster.docker.workers import read_counters
+from harness.cluster.processes import WORKER_VARIABLE, HostProcess
+from harness.cluster.spark import REPOSITORY
+
+
+def test_the_image_holds_the_code_and_its_locks_and_nothing_that_changes_by_itself() -> None:
+    names = {str(path.relative_to(REPOSITORY)) for path in context_files(REPOSITORY)}
+    assert {"requirements.lock", "docker/Dockerfile", "harness/errors.py"} <= names
+    assert "harness/environment/jars.lock.json" in names
+    assert not [name for name in names if "__pycache__" in name]
+    assert not [name for name in names if name.startswith(("tests/", "results/", ".git"))]
+
+
+def test_the_image_is_another_one_when_a_file_a_name_or_the_base_changes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    first = content_hash([tmp_path / "a"], tmp_path, "base")
+    assert content_hash([tmp_path / "a"], tmp_path, "base") == first
+    assert content_hash([tmp_path / "a"], tmp_path, "other") != first
+    (tmp_path / "a").write_text("2")
+    second = content_hash([tmp_path / "a"], tmp_path, "base")
+    (tmp_path / "a").rename(tmp_path / "b")
+    third = content_hash([tmp_path / "b"], tmp_path, "base")
+    assert len({first, second, third}) == 3
+
+
+def test_the_dockerfile_copies_what_the_context_holds() -> None:
+    names = [str(path.relative_to(REPOSITORY)) for path in context_files(REPOSITORY)]
+    for line in (REPOSITORY / "docker" / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY "):
+            for source in line.split()[1:-1]:
+                assert any(n == source or n.startswith(f"{source}/") for n in names), source
+
+
+def test_the_base_image_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAULTLINE_DOCKER_BASE", raising=False)
+    assert base_image() == f"python:{python_version()}-slim-bookworm"
+    monkeypatch.setenv("FAULTLINE_DOCKER_BASE", "mirror/python:3.11")
+    assert base_image() == "mirror/python:3.11"
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("faultline: the base image has no Python 3.11", "FAULTLINE_DOCKER_BASE"),
+        ("/bin/sh: 1: python3: not found", "FAULTLINE_DOCKER_BASE"),
+        ("pull access denied for python", "docker pull"),
+        ("Temporary failure in name resolution", "no way to the package index"),
+        ("write /x: no space left on device", "docker system df"),
+        ("something else", "by hand"),
+    ],
+)
+def test_a_build_that_fails_says_what_to_do(words: str, remedy: str) -> None:
+    failure = build_failure("faultline:x", ["Step 1/2 : FROM x", words], "returned 1")
+    assert words in failure.what
+    assert remedy in failure.remedy
+
+
+@pytest.mark.parametrize(
+    ("words", "what", "remedy"),
+    [
+        ("('Connection aborted.', PermissionError(13, 'Permission denied'))", "may not", "group"),
+        ("FileNotFoundError(2, 'No such file or directory')", "no Docker daemon", "DOCKER_HOST"),
+        ("boom", "cannot be used: boom", "docker info"),
+    ],
+)
+def test_a_daemon_that_cannot_be_used_is_told_apart(words: str, what: str, remedy: str) -> None:
+    failure = refusal(OSError(words))
+    assert what in failure.what
+    assert remedy in failure.remedy
+
+
+def test_counters_are_read_from_either_kind_of_control_group() -> None:
+    networks = {"eth0": {"rx_bytes": 5, "tx_bytes": 7}, "eth1": {"rx_bytes": 1, "tx_bytes": 0}}
+    answer = {
+        "cpu_stats": {"cpu_usage": {"total_usage": 2_500_000_000}},
+        "memory_stats": {"usage": 1000, "stats": {"total_inactive_file": 300}},
+        "networks": networks,
+    }
+    used, resident = read_counters(answer)
+    assert (used.cpu_s, used.received_bytes, used.sent_bytes) == (2.5, 6, 7)
+    assert resident == 700
+    answer["memory_stats"] = {"usage": 1000, "stats": {"inactive_file": 100}}
+    assert read_counters(answer)[1] == 900
+    assert read_counters({"memory_stats": {}})[1] is None
+
+
+def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:
+    with tarfile.open(fileobj=io.BytesIO(_archive({"redis.conf": "requirepass x"}))) as tar:
+        secret = tar.getmember("etc/faultline/redis.conf")
+        assert (secret.mode, secret.uid, secret.gid) == (0o400, os.getuid(), os.getgid())
+        users = tar.extractfile("etc/passwd")
+        assert users is not None
+        assert f":x:{os.getuid()}:" in users.read().decode()
+
+
+@pytest.mark.slow
+def test_one_process_tree_is_looked_at_and_killed_by_what_it_said_of_itself() -> None:
+    """What runs inside a container, run here."""
+    program = (
+        "import json, time; from harness.cluster.processes import HostProcess; "
+        "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
+    )
+
+    def inside(order: str, host: HostProcess) -> dict[str, object]:
+        document = {"do": order, "pid": host.pid, "started_ticks": host.started_ticks}
+        done = subprocess.run(
+            [sys.executable, "-m", "harness.cluster.docker.inside", json.dumps(document)],
+            cwd=REPOSITORY,
+            check=True,
+            capture_output=True,
+        )
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        env={**os.environ, WORKER_VARIABLE: "r1w1"},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        host = HostProcess.from_json(json.loads(process.stdout.readline()))
+        assert (host.worker, host.pid) == ("r1w1", process.pid)
+        assert inside("look", host)["reached"]
+        stranger = HostProcess(worker="r1w1", pid=host.pid, started_ticks=host.started_ticks + 1)
+        assert not inside("kill", stranger)["reached"]
+        assert inside("kill", host)["reached"]
+        assert process.wait(10) == -9
+        assert not inside("kill", host)["reached"]
