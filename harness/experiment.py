@@ -8,9 +8,10 @@ judged. Running it is the runner's business, and what a run leaves behind is a r
                             draw=draw, claims=claims)
 
 * ``run(point, context) -> Outcome`` measures one point once.
-* ``table(results) -> DataFrame`` turns the valid runs into what the figure shows; tested.
-* ``draw(table, figure)`` puts that table on a matplotlib figure; thin.
-* ``claims(table) -> list[Claim]`` checks the paper's sentences against that table.
+* ``table(results) -> DataFrame`` turns the valid runs into what the figure shows; tested. Where
+  that is several tables (runs, and what happened over time in each), it returns them by name.
+* ``draw(table, figure)`` puts that on a matplotlib figure; thin.
+* ``claims(table) -> list[Claim]`` checks the paper's sentences against it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 
 from harness.claims import Claim
 from harness.results.record import Outcome, Point, Profile
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
     from harness.cluster.base import Action, Cluster, ClusterSpec
     from harness.results.tables import Results
+
+Tables = Union["pd.DataFrame", Mapping[str, "pd.DataFrame"]]
+"""What an experiment shows: one table, or several by name."""
 
 Kept = TypeVar("Kept")
 """What runs on a cluster and is kept warm with it."""
@@ -123,9 +127,11 @@ class Experiment:
     seconds_per_run: Mapping[Profile, float]
     """What one run of one point takes on two cores, roughly: for the plan and its estimate."""
     run: Callable[[Point, Context], Outcome]
-    table: Callable[[Results], pd.DataFrame]
-    draw: Callable[[pd.DataFrame, Figure], None]
-    claims: Callable[[pd.DataFrame], Sequence[Claim]]
+    table: Callable[[Results], Tables]
+    """From the valid runs to what the figure shows: one table, or several by name."""
+    draw: Callable[[Any, Figure], None]
+    """Takes what ``table`` returned, as ``claims`` does."""
+    claims: Callable[[Any], Sequence[Claim]]
     notes: Sequence[str] = ()
     """What a reader must know: chosen values where the paper's are lost, scaled-down sizes."""
     figure_size_in: tuple[float, float] = (8.0, 4.5)

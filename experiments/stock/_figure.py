@@ -3,13 +3,13 @@ cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.stock._kills import PUBLISHED_RECOVERY_S, runs_of
+from experiments.stock._kills import PUBLISHED_RECOVERY_S
 from harness.figures.style import BLACK, GREY, ORANGE, SCHEMES
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ MOST_PANELS = 4
 """Columns of time lines; more points than that are summarized only."""
 
 
-def draw_kills(table: pd.DataFrame, figure: Figure, *, victim: str) -> None:
+def draw_kills(tables: Mapping[str, pd.DataFrame], figure: Figure, *, victim: str) -> None:
     """Above: per point, throughput and latency over time. Below: recovery and gap of every run."""
-    runs = runs_of(table)
+    runs, timeline = tables["runs"], tables["timeline"]
     shown = runs.drop_duplicates(["scheme", "interval_s"])
     if len(shown) > MOST_PANELS:
         ends = shown.groupby("scheme")["interval_s"].transform
@@ -32,7 +32,7 @@ def draw_kills(table: pd.DataFrame, figure: Figure, *, victim: str) -> None:
     over_time, summary = parts
     axes = over_time.subplots(2, len(shown), sharex="col", sharey="row", squeeze=False)
     for column, run in enumerate(rows(shown)):
-        mine = table[table["run"] == run["run"]]
+        mine = timeline[timeline["run"] == run["run"]]
         _throughput(axes[0, column], mine, run)
         _latency(axes[1, column], mine, run, victim=victim)
     for row, label in ((0, "results/s"), (1, "latency (s)")):

@@ -206,47 +206,26 @@ def _schedule(
     )
 
 
-RUN_COLUMNS = (
-    "scheme", "interval_s", "repeat", "recovery_s", "recovery_at_least_s", "recovery_why_not",
-    "recovery_resolution_s", "detection_s", "detected_by", "paper_recovery_s", "output_gap_s",
-    "silence_s", "twin_silence_s", "normal_latency_s", "twin_kept_up", "twin_slowest_s",
-    "killed_at_s", "failed_at_s", "failures_planned", "failures_done", "failure_lateness_s",
-    "kills_planned", "kills_done", "processes_killed", "kill_lateness_s", "output_equals_truth",
-    "output_equals_twin", "twin_equals_truth", "difference_from_truth", "difference_from_twin",
-    "contradictions", "duplicates", "accuracy_first", "results", "dropped_rows", "restarts",
-    "died", "load_s", "run_latency_p50_s", "run_latency_p99_s", "run_latency_max_s",
-    "twin_latency_p50_s", "twin_latency_p99_s", "twin_latency_max_s", "cpu_s", "twin_cpu_s",
-    "resident_bytes", "paper_accuracy_first", "paper_accuracy_last", "success_rate",
-    "twin_success_rate", "table_rows", "table_equals_truth", "table_difference",
-)  # fmt: skip
-
-
-def tabulate(results: Results, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """A row per run, pass and half second: throughput and latency over time, with the run's own
-    numbers (``columns`` and `RUN_COLUMNS`) and ``restarted_at_s`` on each of its rows."""
-    timeline = results.series("timeline")
+def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
+    """``runs``: a row per run with every number of it and ``restarted_at_s``. ``timeline``: a row
+    per run, pass and half second, throughput and latency over time."""
     failures = results.series("failures")
     restarted = failures[failures["action"] == "restart"].groupby("run")["at_s"].min()
-    whole = [name for name in results.frame.columns if name.startswith("latency_")]
-    frame = results.frame.rename(columns={name: f"run_{name}" for name in whole})
-    runs = frame[["run", *columns, *RUN_COLUMNS]].assign(restarted_at_s=frame["run"].map(restarted))
-    table = timeline.merge(runs, on="run", validate="many_to_one")
-    return table.sort_values(
-        ["scheme", "interval_s", "repeat", "run", "pass", "at_s"],
-        ascending=[False, True, True, True, True, True],
-        ignore_index=True,
-    )
+    runs = results.frame.assign(restarted_at_s=results.frame["run"].map(restarted))
+    order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
+    return {
+        "runs": runs.sort_values(
+            order, ascending=[name != "scheme" for name in order], ignore_index=True
+        ),
+        "timeline": results.series("timeline").sort_values(
+            ["run", "pass", "at_s"], ignore_index=True
+        ),
+    }
 
 
-def runs_of(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per run of a table."""
-    columns = ["run", *RUN_COLUMNS, "restarted_at_s"]
-    return table.drop_duplicates("run")[columns].reset_index(drop=True)
-
-
-def check(table: pd.DataFrame, *, victim: str) -> list[Claim]:
+def check(tables: Mapping[str, pd.DataFrame], *, victim: str) -> list[Claim]:
     """The invariants of every run with failures, and what the two schemes are said to do."""
-    runs = runs_of(table)
+    runs = tables["runs"]
     return [
         really_failed(runs),
         _equal(runs, "output_equals_truth", "difference_from_truth", "the batch ground truth"),

@@ -10,7 +10,7 @@ over it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -32,14 +32,14 @@ def run(point: Point, context: Context) -> Outcome:
     return run_kill(point, context, rack=True)
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     """Output over time around the kill, and what every run cost."""
-    draw_kills(table, figure, victim=VICTIM)
+    draw_kills(tables, figure, victim=VICTIM)
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     """Equal output and real kills in every run; what the schemes are said to do."""
-    return check(table, victim=VICTIM)
+    return check(tables, victim=VICTIM)
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ join of two aggregations, and a filter with a one-second window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.results.tables import Results
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
 TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}
@@ -61,20 +60,9 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-def table(results: Results) -> pd.DataFrame:
-    """A row per run, pass and half second, with the run's own numbers on each of them."""
-    return tabulate(results, ["workload"]).sort_values(
-        ["workload", "scheme", "repeat", "run", "pass", "at_s"], ignore_index=True
-    )
-
-
-def _runs(table: pd.DataFrame) -> pd.DataFrame:
-    return table.drop_duplicates("run").reset_index(drop=True)
-
-
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     """Real kills and equal output under every workload; a shorter gap under replication."""
-    runs = _runs(table)
+    runs = tables["runs"]
     return [
         really_failed(runs),
         nothing_dropped(runs, "the kill of a worker"),
@@ -161,30 +149,31 @@ def _shorter(runs: pd.DataFrame, workload: str) -> Claim:
     )
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     """Per workload the 99th percentile of latency over time under both schemes and without a
     failure; below the recovery time of every run, with accuracy and success as numbers."""
-    runs = _runs(table)
+    runs = tables["runs"]
     shown = [name for name in SHOWN if (runs["workload"] == name).any()]
     axes = figure.subplots(2, len(shown), squeeze=False, gridspec_kw={"height_ratios": [2.2, 1]})
     for column, name in enumerate(shown):
-        mine = table[table["workload"] == name]
-        _over_time(axes[0, column], mine)
+        mine = runs[runs["workload"] == name]
+        _over_time(axes[0, column], mine, tables["timeline"])
         axes[0, column].set_title(WORKLOADS[name].label)
-        _recoveries(axes[1, column], _runs(mine))
+        _recoveries(axes[1, column], mine)
     axes[0, 0].set_ylabel("latency of results, p99 (s)")
     axes[1, 0].set_ylabel("recovery (s)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8)
 
 
-def _over_time(axes: Axes, mine: pd.DataFrame) -> None:
+def _over_time(axes: Axes, mine: pd.DataFrame, timeline: pd.DataFrame) -> None:
     first, until_s = mine["repeat"].min(), 0.0  # results may come after the load's end
     for scheme in ("checkpoint", "active"):
-        part = mine[(mine["scheme"] == scheme) & (mine["repeat"] == first)]
-        if not len(part):
+        shown = mine[(mine["scheme"] == scheme) & (mine["repeat"] == first)]
+        if not len(shown):
             continue
-        look, run = SCHEMES[scheme], part.iloc[0]
+        look, run = SCHEMES[scheme], shown.iloc[0]
+        part = timeline[timeline["run"] == run["run"]]
         for name, color, label in (
             ("twin", GREY, "no failure" if scheme == "checkpoint" else "_no failure"),
             ("failed", look.color, look.label),
@@ -252,7 +241,7 @@ EXPERIMENT = Experiment(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 125, Profile.PAPER: 230},
     run=run,
-    table=table,
+    table=tabulate,
     draw=draw,
     claims=claims,
     notes=(

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jinja2
+import pandas as pd
 
 from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
@@ -136,8 +137,6 @@ def _card(judged: Judged, folder: Path) -> dict[str, Any]:
     experiment, campaign = judged.experiment, judged.campaign
     name = experiment.id.replace("/", "-")
     figure = _figure(judged, folder / "figures" / name) if judged.table is not None else None
-    if judged.table is not None:
-        judged.table.to_csv(folder / "data" / f"{name}.csv", index=False)
     newest = max(campaign.records, key=lambda record: record.started_unix_s)
     return {
         "id": experiment.id,
@@ -156,7 +155,7 @@ def _card(judged: Judged, folder: Path) -> dict[str, Any]:
         "when": datetime.fromtimestamp(newest.started_unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "took": format_duration(sum(record.seconds for record in campaign.records)),
         "command": _command(judged, newest.root_seed),
-        "csv": _csv_link(folder / "data" / f"{name}.csv") if judged.table is not None else None,
+        "tables": [_table_link(folder, name, *each) for each in judged.tables().items()],
     }
 
 
@@ -190,10 +189,14 @@ def _figure(judged: Judged, path: Path) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _csv_link(path: Path) -> str:
-    if path.stat().st_size > _LARGEST_INLINE_CSV:
-        return f"data/{path.name}"
-    return "data:text/csv;base64," + base64.b64encode(path.read_bytes()).decode()
+def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict[str, str]:
+    """Keep a table as a file, and say where the page finds it."""
+    path = folder / "data" / (f"{card}-{name}.csv" if name else f"{card}.csv")
+    table.to_csv(path, index=False)
+    href = f"data/{path.name}"
+    if path.stat().st_size <= _LARGEST_INLINE_CSV:
+        href = "data:text/csv;base64," + base64.b64encode(path.read_bytes()).decode()
+    return {"title": name or "data", "file": path.name, "href": href}
 
 
 def _claim_row(claim: Claim) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from harness.claims import Claim, ClaimKind
-from harness.experiment import Experiment
+from harness.experiment import Experiment, Tables
 from harness.results.record import Profile
 from harness.results.store import Campaign
 
@@ -24,10 +24,16 @@ class Judged:
     experiment: Experiment
     profile: Profile
     campaign: Campaign
-    table: pd.DataFrame | None
+    table: Tables | None
     claims: Sequence[Claim]
     problem: str | None = None
     """Why there is no table or no verdict although every run is valid: a defect here."""
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """Its tables by name; an only one has none."""
+        if self.table is None:
+            return {}
+        return {"": self.table} if isinstance(self.table, pd.DataFrame) else self.table
 
     def documents(self) -> list[dict[str, Any]]:
         """The claims as they stand in ``claims.json``."""

@@ -44,4 +44,6 @@ def smoke_table(experiment: Experiment) -> pd.DataFrame:
             for series, frame in outcome.series.items():
                 frame.to_parquet(directories[run] / f"{series}.parquet")
             rows.append({**point, **outcome.values, "repeat": 0, "run": run})
-        return experiment.table(Results(pd.DataFrame(rows), directories))
+        table = experiment.table(Results(pd.DataFrame(rows), directories))
+        assert isinstance(table, pd.DataFrame), "one of several tables: call its `table` yourself"
+        return table

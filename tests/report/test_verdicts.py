@@ -20,7 +20,7 @@ from harness.results.store import Store
 from harness.results.tables import Results
 from harness.runner import RunSettings
 from tests.test_runner import SMOKE, make
-from tests.toys import square, toy
+from tests.toys import claims, draw, square, toy
 
 QUICK = RunSettings(profile=Profile.QUICK)
 
@@ -154,6 +154,25 @@ def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
     assert [claim.held for claim in result.claims] == [None]
     assert "one rack is too few" in result.claims[0].measured["why not"]
     assert exit_code([result], strict=False) == 0
+
+
+def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def table(results: Results) -> dict[str, pd.DataFrame]:
+        return {"runs": results.frame[["x", "repeat", "y"]], "noise": results.series("noise")}
+
+    experiment = replace(
+        toy(),
+        table=table,
+        draw=lambda tables, figure: draw(tables["runs"], figure),
+        claims=lambda tables: claims(tables["runs"]),
+    )
+    monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
+    make(Store(tmp_path), experiment, settings=QUICK)
+    report = build.write_report(Store(tmp_path))
+    assert [claim.held for claim in report.claims] == [True, True]
+    data = tmp_path / "report" / "data"
+    assert {path.name for path in data.iterdir()} == {"stock-toy-runs.csv", "stock-toy-noise.csv"}
+    assert "stock-toy-noise.csv" in report.index.read_text()
 
 
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:

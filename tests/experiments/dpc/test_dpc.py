@@ -56,7 +56,9 @@ def smoke(experiment: Experiment, tmp_path: Path) -> pd.DataFrame:
         {**point, "repeat": 0, "run": str(number), **experiment.run(point, context).values}
         for number, point in enumerate(experiment.grid[Profile.SMOKE])
     ]
-    return experiment.table(Results(pd.DataFrame(rows), {}))
+    table = experiment.table(Results(pd.DataFrame(rows), {}))
+    assert isinstance(table, pd.DataFrame)
+    return table
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import RUN_COLUMNS, check, runs_of, tabulate
+from experiments.stock._kills import check, tabulate
 from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
@@ -34,7 +34,7 @@ def table_of(
     tmp_path: Path,
     *,
     twin: PassRecord | None = None,
-) -> pd.DataFrame:
+) -> Mapping[str, pd.DataFrame]:
     rows, directories = [], {}
     for number, ((scheme, interval_s), failed) in enumerate(passes.items()):
         outcome = judge(
@@ -61,22 +61,25 @@ def failing(claims: list[Claim]) -> set[str]:
 
 
 @pytest.fixture
-def good(tmp_path: Path) -> pd.DataFrame:
+def good(tmp_path: Path) -> Mapping[str, pd.DataFrame]:
     return table_of(GOOD, tmp_path)
 
 
-def test_every_claim_holds_where_it_should(good: pd.DataFrame) -> None:
+def test_every_claim_holds_where_it_should(good: Mapping[str, pd.DataFrame]) -> None:
     claims = check(good, victim="worker")
     assert all(claim.held for claim in claims), failing(claims)
     assert sum(claim.kind is ClaimKind.INVARIANT for claim in claims) == 4
 
 
-def test_the_table_carries_every_run(good: pd.DataFrame) -> None:
-    runs = runs_of(good)
+def test_the_table_carries_every_run(good: Mapping[str, pd.DataFrame]) -> None:
+    runs = good["runs"]
     assert list(runs["interval_s"]) == [1.0, 5.0, 1.0]
     assert list(runs["recovery_s"]) == pytest.approx([7.9, 10.9, 0.0])
     assert runs["restarted_at_s"].notna().all()
-    assert set(RUN_COLUMNS) <= set(good.columns)
+    timeline = good["timeline"]
+    assert set(timeline["run"]) == set(runs["run"])
+    assert set(timeline["pass"]) == {"twin", "failed"}
+    assert not {"scheme", "recovery_s"} & set(timeline.columns), "a number stands in one place"
 
 
 def test_claims_fail_when_the_injector_is_off(tmp_path: Path) -> None:
@@ -130,14 +133,18 @@ def test_output_that_never_came_back_fails_its_claim(tmp_path: Path) -> None:
     assert any("catches up again" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
 
 
-def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(good: pd.DataFrame) -> None:
+def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(
+    good: Mapping[str, pd.DataFrame],
+) -> None:
     """As in the smoke profile."""
-    cut = good.assign(
+    cut = good["runs"].assign(
         recovery_s=None,
         recovery_at_least_s=5.0,
         recovery_why_not=Unrecovered.NOT_BY_END.value,
     )
-    comes_back = next(c for c in check(cut, victim="worker") if "catches up again" in c.text)
+    comes_back = next(
+        c for c in check({**good, "runs": cut}, victim="worker") if "catches up again" in c.text
+    )
     assert comes_back.held is None
 
 
@@ -158,7 +165,7 @@ def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", [worker_kill.EXPERIMENT, rack_kill.EXPERIMENT])
-def test_figure(experiment: object, good: pd.DataFrame, tmp_path: Path) -> None:
+def test_figure(experiment: object, good: Mapping[str, pd.DataFrame], tmp_path: Path) -> None:
     from harness.experiment import Experiment
 
     assert isinstance(experiment, Experiment)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.stock import input_rate, workload_kill
-from experiments.stock._kills import run_kill
+from experiments.stock._kills import run_kill, tabulate
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim
 from harness.engines.base import NOT_SCORED, Scored
@@ -54,7 +54,7 @@ def kills(
     *,
     accuracy: Scored = ACCURATE,
     success: Mapping[str, float] = {"checkpoint": 0.8, "active": 1.0},
-) -> pd.DataFrame:
+) -> Mapping[str, pd.DataFrame]:
     """``success`` by scheme stands in for what the made-up passes, of another workload, lack."""
     rows, directories = [], {}
     for number, ((workload, scheme), failed) in enumerate(passes.items()):
@@ -76,7 +76,7 @@ def kills(
         point = {"workload": workload, "scheme": scheme, "interval_s": 1, "repeat": 0, "run": run}
         counted = success[scheme] if workload == "accidents" else None
         rows.append({**outcome.values, "success_rate": counted, **point})
-    return workload_kill.table(Results(pd.DataFrame(rows), directories))
+    return tabulate(Results(pd.DataFrame(rows), directories))
 
 
 def verdicts(claims: list[Claim]) -> list[bool | None]:
@@ -110,8 +110,8 @@ def test_claims_about_kills_fail_when_they_should(tmp_path: Path) -> None:
     assert failed[1] == WORKLOADS["traffic-jams"].label
 
 
-def failing(table: pd.DataFrame) -> list[str]:
-    return [claim.text for claim in workload_kill.claims(table) if claim.held is False]
+def failing(tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    return [claim.text for claim in workload_kill.claims(tables) if claim.held is False]
 
 
 @pytest.mark.parametrize(
