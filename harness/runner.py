@@ -207,6 +207,7 @@ class Runner:
         self._pool = ClusterPool(make_cluster)
         self._observer = observer
         self._backend = backend
+        self._codes: dict[str, str] = {}
         self._machine = machine_name()
 
     def plan(
@@ -255,11 +256,14 @@ class Runner:
         )
 
     def code(self, experiment: Experiment) -> str:
-        """The fingerprint of all that a run of it depends on."""
-        roots = {experiment.module, *experiment.chooses}
-        if experiment.origin is Origin.MEASURED:
-            roots |= modules_under(f"harness.cluster.{self._backend}")
-        return code_fingerprint(roots)
+        """The fingerprint of all that a run of it depends on, as it was when this was first asked:
+        this process goes on with the code it has loaded, whatever is edited meanwhile."""
+        if experiment.id not in self._codes:
+            roots = {experiment.module, *experiment.chooses}
+            if experiment.origin is Origin.MEASURED:
+                roots |= modules_under(f"harness.cluster.{self._backend}")
+            self._codes[experiment.id] = code_fingerprint(roots)
+        return self._codes[experiment.id]
 
     def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:
         return Attempt(

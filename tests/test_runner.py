@@ -182,6 +182,17 @@ def test_an_option_that_nothing_takes_is_refused(tmp_path: Path) -> None:
         make(Store(tmp_path), toy(), settings=settings)
 
 
+def test_an_edit_while_it_runs_does_not_tear_a_campaign_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = iter(range(100))
+    monkeypatch.setattr("harness.runner.code_fingerprint", lambda _: f"edit {next(edits)}")
+    watcher = make(Store(tmp_path), toy())
+    assert {record.code for record in watcher.finished} == {"edit 0"}
+    assert watcher.campaigns[0][1].complete
+    assert len(make(Store(tmp_path), toy()).finished) == 6, "the next command sees the edit"
+
+
 def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     settings = replace(SMOKE, options={"failures": file})
