@@ -136,16 +136,16 @@ class Child:
         self._reader.join(timeout=5)
         return True
 
-    def used(self) -> tuple[float, int]:
-        """CPU seconds and resident bytes of the process and everything below it; zeros once it
-        is gone."""
+    def used(self) -> tuple[float, int] | None:
+        """CPU seconds and resident bytes of the process and everything below it; None when one of
+        them vanished while they were counted, and once it is gone."""
         try:
             root = psutil.Process(self.pid)
             processes = [root, *root.children(recursive=True)]
             times = [process.cpu_times() for process in processes]
             resident = sum(process.memory_info().rss for process in processes)
         except psutil.NoSuchProcess:
-            return 0.0, 0
+            return None
         return sum(t.user + t.system for t in times), resident
 
     def hang_up(self) -> None:

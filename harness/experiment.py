@@ -146,6 +146,9 @@ class Experiment:
     """Names of the user's options that this experiment understands."""
     actions: frozenset[Action] = frozenset()
     """What its failures do to nodes, where not every backend of a cluster can."""
+    keeps: Callable[[Point], str] | None = None
+    """What the run of a point opens and keeps warm: runs of one command for which this is the same
+    come one after the other, because opening it takes half a minute."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for options that cannot be used, before anything is
     started; called with the profile and the options it accepts."""

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,16 @@ from harness.results.provenance import (
     machine_name,
 )
 from harness.results.reach import code_fingerprint, modules_under
-from harness.results.record import Attempt, Outcome, Point, Profile, Question, Record, point_key
+from harness.results.record import (
+    INVALID,
+    Attempt,
+    Outcome,
+    Point,
+    Profile,
+    Question,
+    Record,
+    point_key,
+)
 from harness.results.store import Campaign, Store
 from harness.seeds import DEFAULT_SEED
 
@@ -79,6 +88,10 @@ class Observer(Protocol):
     def run_finished(self, run: PlannedRun, record: Record) -> None: ...
 
     def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None: ...
+
+
+ATTEMPTS = 3
+"""How often one command makes a run that stays invalid or in doubt."""
 
 
 class ClusterPool:
@@ -218,7 +231,8 @@ class Runner:
         ordered = sorted(
             experiments, key=lambda e: (estimate_s(e, settings.profile, settings.repeats), e.id)
         )
-        return [run for experiment in ordered for run in self._runs_of(experiment, settings)]
+        runs = [run for experiment in ordered for run in self._runs_of(experiment, settings)]
+        return _grouped(runs)
 
     def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
         campaign = self.campaign(experiment, settings)
@@ -281,12 +295,12 @@ class Runner:
         """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
         estimate = sum(r.experiment.seconds_per_run[settings.profile] for r in runs if not r.done)
         self._observer.planned(runs, estimate)
-        records = []
+        records: list[Record] = []
         try:
             for number, run in enumerate(runs):
                 if not run.done:
-                    records.append(self._make(run, settings))
-                if number + 1 == len(runs) or runs[number + 1].experiment is not run.experiment:
+                    records.extend(self._attempts(run, settings))
+                if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
                     campaign = self.campaign(run.experiment, settings)
                     self._observer.experiment_finished(run.experiment, campaign)
         finally:
@@ -294,7 +308,16 @@ class Runner:
             self._store.discard_partial()
         return records
 
-    def _make(self, run: PlannedRun, settings: RunSettings) -> Record:
+    def _attempts(self, run: PlannedRun, settings: RunSettings) -> Iterator[Record]:
+        """A run that was invalid, or from which less can be said than was asked, is made again;
+        every attempt is recorded."""
+        for number in range(1, ATTEMPTS + 1):
+            record = self._make(run, settings, number)
+            yield record
+            if record.status != INVALID and record.again is None:
+                return
+
+    def _make(self, run: PlannedRun, settings: RunSettings, number: int) -> Record:
         self._observer.run_started(run)
         scratch = self._store.scratch()
         context = _RunContext(
@@ -305,7 +328,7 @@ class Runner:
             pool=self._pool,
             observer=self._observer,
         )
-        attempt = self._attempt(run, settings)
+        attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
         outcome, failure = self._measure(run, context)
         seconds = time.monotonic() - started
@@ -334,6 +357,14 @@ class Runner:
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:
     return settings.repeats or experiment.repeats[settings.profile]
+
+
+def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+    """What keeps nothing warm comes first, in its order; then the runs that can share what is kept
+    warm (`Experiment.keeps`), one group after the other, each in its order."""
+    keys = [run.experiment.keeps(run.point) if run.experiment.keeps else None for run in runs]
+    order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
+    return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
 
 
 def _options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:

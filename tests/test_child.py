@@ -88,7 +88,9 @@ def test_an_order_to_a_dead_child_is_an_error(child: Child) -> None:
 def test_a_busy_child_ends_with_its_parent(child: Child) -> None:
     child.send({"do": "stay"})
     child.wait_for("it to be busy", lambda e: e["event"] == "staying", within_s=WITHIN_S)
-    assert child.used()[1] > 0
+    used = child.used()
+    assert used is not None
+    assert used[1] > 0
     child.hang_up()
     assert child.wait(WITHIN_S)
     assert child.exit_code == 1

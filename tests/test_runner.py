@@ -118,7 +118,49 @@ def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
 
     watcher = make(Store(tmp_path), toy(run))
     assert {r.status for r in watcher.finished} == {INVALID}
+    assert [r.attempt for r in watcher.finished] == [1, 2, 3] * 6
     assert watcher.campaigns[0][1].valid == []
+    assert len(watcher.campaigns[0][1].others) == 2 * 6, "every attempt is kept"
+
+
+@pytest.mark.parametrize("trouble", ["invalid", "again"])
+def test_a_run_in_trouble_is_made_again_by_the_same_command(tmp_path: Path, trouble: str) -> None:
+    left = 2
+
+    def run(point: Point, context: Context) -> Outcome:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            outcome, why = square(point, context), "the machine was busy"
+            return replace(outcome, **{trouble: why})  # type: ignore[arg-type]  # one of two fields
+        return square(point, context)
+
+    watcher = make(Store(tmp_path), toy(run))
+    assert [r.attempt for r in watcher.finished] == [1, 2, 3, 1, 1, 1, 1, 1]
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete
+    assert all(record.again is None for record in campaign.records)
+    assert [record.attempt for record in campaign.others] == [1, 2]
+    assert make(Store(tmp_path), toy()).finished == []
+
+
+def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None:
+    def parity(point: Point) -> str:
+        return "odd" if point["x"] in (1, 3) else "even"
+
+    watcher = make(
+        Store(tmp_path),
+        toy(identifier="stock/a", keeps=parity),
+        toy(identifier="stock/b", keeps=parity),
+        toy(identifier="stock/c", seconds=9),
+        settings=replace(SMOKE, repeats=1),
+    )
+    order = [(r.experiment[-1], r.point["x"]) for r in watcher.finished]
+    assert order == [
+        ("c", 1), ("c", 2), ("c", 3),
+        ("a", 1), ("a", 3), ("b", 1), ("b", 3), ("a", 2), ("b", 2),
+    ]  # fmt: skip
+    assert [name for name, _ in watcher.campaigns] == ["stock/c", "stock/a", "stock/b"]
 
 
 def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> None:

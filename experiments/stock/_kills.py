@@ -139,6 +139,11 @@ def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
 
 
+def keeps(point: Point) -> str:
+    """The applications of a scheme stay between its runs."""
+    return str(point.get("scheme", "checkpoint"))
+
+
 def run_kill(
     point: Point,
     context: Context,
@@ -166,6 +171,7 @@ def run_kill(
         first_warmup_s=scale.first_warmup_s,
         settle_s=scale.settle_s,
         schedule=_schedule(context, scale, interval, targets),
+        timed=context.profile is not Profile.SMOKE,
     )
     return measure(run, cluster, context)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.stock._kills import cluster_spec
+from experiments.stock._kills import cluster_spec, keeps
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Cluster
@@ -277,4 +277,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(11.0, 5.5),
     smoke_covered_by="stock/worker-kill",
+    keeps=keeps,
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.stock._figure import draw_kills
-from experiments.stock._kills import NOTES, check, check_options, point, run_kill, tabulate
+from experiments.stock._kills import NOTES, check, check_options, keeps, point, run_kill, tabulate
 from harness.claims import Claim
 from harness.experiment import Context, Experiment, Origin
 from harness.results.record import Outcome, Point, Profile
@@ -70,4 +70,5 @@ EXPERIMENT = Experiment(
     figure_size_in=(9.0, 7.0),
     accepts=frozenset({"failures", "text", "workload"}),
     check=check_options,
+    keeps=keeps,
 )

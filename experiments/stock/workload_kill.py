@@ -18,6 +18,7 @@ from experiments.stock._kills import (
     LOCALITY_NOTE,
     hypothesis,
     invariant,
+    keeps,
     mean_gap,
     named,
     nothing_dropped,
@@ -264,4 +265,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(10.0, 5.5),
     smoke_covered_by="stock/worker-kill",
+    keeps=keeps,
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from harness.measure.collector import Message
-from harness.measure.versions import Stability
+from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
 COPY_HEADER = "copy"
@@ -43,11 +43,14 @@ def deliveries(
 ) -> pd.DataFrame:
     """A row per message of the out topic, in their order: ``window_start_s``, the workload's other
     columns, ``arrival_s`` (the broker's append time since the start of the load), ``copy``, and
-    ``stability``, stable in all of them."""
+    ``stability``: what the header of that name says, stable without one."""
     frame = decode([message.value for message in messages], workload.columns)
     frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]
-    frame["stability"] = Stability.STABLE.value
+    frame[STABILITY] = [
+        message.headers.get(STABILITY, Stability.STABLE.value.encode()).decode()
+        for message in messages
+    ]
     return relative_windows(frame, workload, start_unix_s)
 
 

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 
+from harness.child import Child
 from harness.cluster.base import Cluster, Usage
+from harness.engines.foreign import ForeignLoad, ForeignMeter
 
 INTERVAL_S = 1.0
 
 EngineUsage = Callable[[], Mapping[str, Usage]]
 """What the engine's own processes have used, those of no node."""
+
+
+def used_by(children: Iterable[Child], method: str) -> Usage:
+    """What these processes have used together; null where one of them could not be counted."""
+    each = [child.used() for child in children]
+    known = [used for used in each if used is not None]
+    whole = len(known) == len(each)
+    return Usage(
+        cpu_s=sum(cpu_s for cpu_s, _ in known) if whole else None,
+        resident_bytes=sum(resident for _, resident in known) if whole else None,
+        received_bytes=None,
+        sent_bytes=None,
+        method=method,
+    )
 
 
 class Meter:
@@ -22,6 +38,8 @@ class Meter:
     def __init__(self, cluster: Cluster, engine: EngineUsage) -> None:
         self._cluster, self._engine = cluster, engine
         self._rows: list[dict[str, object]] = []
+        self._foreign = ForeignMeter(ours_are_below=cluster.backend == "local")
+        self._problem: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
 
@@ -30,10 +48,18 @@ class Meter:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Raises what stopped the sampling, unless something else is on its way already."""
         self._stopping.set()
         self._thread.join()
-        self._sample()
+        if kind is None and self._problem is not None:
+            raise self._problem
+        if self._problem is None:
+            self._sample()
+
+    def foreign(self) -> ForeignLoad:
+        """What else the machine did meanwhile."""
+        return self._foreign.load()
 
     def frame(self) -> pd.DataFrame:
         """``at_unix_s``, ``who`` (a node, or processes of the engine such as "drivers"), ``cpu_s``
@@ -44,11 +70,15 @@ class Meter:
         return pd.DataFrame(self._rows).astype(dict.fromkeys(counters, float))
 
     def _run(self) -> None:
-        while not self._stopping.wait(INTERVAL_S):
-            self._sample()
+        try:
+            while not self._stopping.wait(INTERVAL_S):
+                self._sample()
+        except Exception as problem:  # whatever it is, `__exit__` raises it in the harness
+            self._problem = problem
 
     def _sample(self) -> None:
         now = time.time()
+        self._foreign.sample()
         for who, used in {**self._cluster.usage(), **self._engine()}.items():
             self._rows.append(
                 {

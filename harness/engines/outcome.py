@@ -33,6 +33,7 @@ from workloads.base import Workload
 
 BIN_S = 0.5
 """Of the timeline."""
+TWIN_BEHIND = "the twin did not follow its load, so no time can be compared with it"
 CLOCK_JUMP_S = 0.1
 """By how much wall and monotonic clock may part during a pass. A clock that is only slewed parts
 by at most 0.5 ms a second."""
@@ -48,13 +49,16 @@ def judge(
     trigger_s: float,
     settle_s: float,
     accuracy: Scored = NOT_SCORED,
+    timed: bool = True,
 ) -> Outcome:
     """``truth`` has ``window_start_s`` and the workload's other columns; the first ``settle_s``
-    seconds of the load count for no latency. ``accuracy`` is what Spark scored."""
+    seconds of the load count for no latency. ``accuracy`` is what the engine scored; ``timed``:
+    whether anything is said of times."""
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
-    problem = _invalid(twin, failed, truth)
+    problem = _incomparable(twin, failed, truth)
+    mistimed = _mistimed(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
     after = aftermath(failed, broken.windows, normal, twin_kept_up=kept_up)
@@ -81,10 +85,16 @@ def judge(
         "restarts": _restarts(failed),
         "drained": failed.drained,
         "died": failed.died,
+        "mistimed": mistimed,
         "schedule": schedule.to_json(),
     }
     series = {**_series(calm, broken), "accuracy": accuracy.windows, "recoveries": after}
-    return Outcome(values=values, series=series, invalid=problem)
+    return Outcome(
+        values=values,
+        series=series,
+        invalid=problem or (mistimed if timed else None),
+        again=TWIN_BEHIND if timed and not kept_up else None,
+    )
 
 
 class _Seen:
@@ -319,8 +329,8 @@ def _restarts(record: PassRecord) -> int:
     return int((record.incidents["event"] == "restarted").sum()) if len(record.incidents) else 0
 
 
-def _invalid(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
-    """Why the numbers cannot be trusted."""
+def _incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
+    """Why the output cannot be compared."""
     if not len(truth):
         return (
             "the batch query over the same input has no result, so there is nothing to compare: "
@@ -331,6 +341,17 @@ def _invalid(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str |
             f"{twin.name}: the watermark dropped {_dropped(twin)} rows without a failure, so the "
             "query answered another question than the batch"
         )
+    if not twin.drained:
+        return f"{twin.name}: the engine did not deliver everything in time without a failure"
+    for record in (twin, failed):
+        expected = sum(stream.rate.records for stream in record.plan.streams)
+        if record.load.records != expected:
+            return f"{record.name}: {record.load.records} of {expected} records were sent"
+    return None
+
+
+def _mistimed(twin: PassRecord, failed: PassRecord) -> str | None:
+    """Why the times cannot be trusted."""
     for record in (twin, failed):
         if record.load.invalid is not None:
             return f"{record.name}: {record.load.invalid}"
@@ -339,9 +360,6 @@ def _invalid(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str |
                 f"{record.name}: the wall clock jumped by {record.clock_jump_s:.3f} s during the "
                 "pass, and every latency rests on it"
             )
-        expected = sum(stream.rate.records for stream in record.plan.streams)
-        if record.load.records != expected:
-            return f"{record.name}: {record.load.records} of {expected} records were sent"
     return None
 
 

@@ -26,6 +26,7 @@ from harness.engines.deliveries import COPY_HEADER, relative_windows
 from harness.engines.metering import Meter
 from harness.engines.table_sink import TableWriter
 from harness.engines.topics import topics
+from harness.errors import EnvironmentFailure
 from harness.experiment import Context
 from harness.failures.injector import InjectedFailure, Injector
 from harness.failures.schedule import Schedule
@@ -146,6 +147,7 @@ class Pass:
             interval_s=plan.interval_s,
             directory=directory / token,
         )
+        self._practice_topic = f"{token}-practice"
         self._stack = ExitStack()
 
     def __enter__(self) -> Pass:
@@ -153,6 +155,7 @@ class Pass:
         work.directory.mkdir(mode=0o700)
         wanted = {work.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
         wanted[work.out_topic] = work.out_partitions
+        wanted[self._practice_topic] = 1
         self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=[work.out_topic]))
         return self
 
@@ -169,6 +172,7 @@ class Pass:
                 kafka,
                 log=self._directory / "load.log",
                 environment=self._cluster.driver_environment(),
+                practice_topic=self._practice_topic,
             ) as generator,
             Collector(
                 client, self.work.out_topic, self.work.out_partitions, copy_header=COPY_HEADER
@@ -182,17 +186,39 @@ class Pass:
             )
             self._engine.begins_at(start)
             generator.start(start)
+            clocks_s = _clocks_s()
             meter = Meter(self._cluster, self._engine.usage)
             with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
                 self._watch(generator, collector, start)
                 drained = self._drain(start)
                 injector.wait(LATE_LOAD_S)
             messages = collector.finish()
-            self._engine.end()
+            died = self._end(injector.done)
             record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
-            return replace(record, table=self._table(writer, start))
+            foreign = meter.foreign()
+            return replace(
+                record,
+                table=self._table(writer, start),
+                died=died,
+                clock_jump_s=_clocks_s() - clocks_s,
+                conditions={
+                    "foreign_share": foreign.foreign_share,
+                    "steal_share": foreign.steal_share,
+                },
+            )
+
+    def _end(self, done: Sequence[InjectedFailure]) -> str | None:
+        """Stop the work. An engine that died after a failure did not recover, which is a finding
+        and no error of ours; its last words are returned."""
+        try:
+            self._engine.end()
+        except EnvironmentFailure as failure:
+            if not done:
+                raise
+            return failure.what
+        return None
 
     def _writing(self, collector: Collector) -> AbstractContextManager[TableWriter | None]:
         if self.plan.table is None:
@@ -275,6 +301,11 @@ class Pass:
             usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
             drained=drained,
         )
+
+
+def _clocks_s() -> float:
+    """How far the wall clock is ahead of the monotonic one."""
+    return time.time() - time.monotonic()
 
 
 def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:

@@ -47,6 +47,9 @@ class LiveRun:
     settle_s: float
     """The first seconds of each pass, which count for no latency."""
     schedule: Schedule
+    timed: bool = True
+    """Whether its times are to be trusted: without it (the smoke profile) a load that fell behind
+    makes no run invalid, because nothing but equality is decided."""
 
 
 def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
@@ -64,10 +67,16 @@ def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
     warmup_s = run.warmup_s if engine.used else run.first_warmup_s
     if warmup_s > 0:
         passes.once("warm-up", warmup_s, NO_FAILURES)
-    twin = passes.once("twin", run.load_s, NO_FAILURES)
-    failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
+    if context.repeat % 2 == 0:
+        twin = passes.once("twin", run.load_s, NO_FAILURES)
+        failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
+    else:  # what came first must not decide; what was restarted is as cold as at the beginning
+        failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
+        if warmup_s > 0:
+            passes.once("warm-up", warmup_s, NO_FAILURES)
+        twin = passes.once("twin", run.load_s, NO_FAILURES)
     context.progress("scoring the accuracy")
-    accuracy = score(engine, twin, failed, work)
+    accuracy = score(passes.engine, twin, failed, work)
     context.progress("comparing")
     return judge(
         twin,
@@ -78,6 +87,7 @@ def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
         trigger_s=run.interval_s,
         settle_s=run.settle_s,
         accuracy=accuracy,
+        timed=run.timed,
     )
 
 
@@ -119,7 +129,7 @@ class _Passes:
     def __init__(
         self, run: LiveRun, cluster: Cluster, engine: Engine, directory: Path, context: Context
     ) -> None:
-        self._run, self._cluster, self._engine = run, cluster, engine
+        self._run, self._cluster, self.engine = run, cluster, engine
         self._directory, self._context = directory, context
 
     def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
@@ -134,7 +144,10 @@ class _Passes:
             record = one.run()
             self._cluster.restore(self._context.progress)
             self._context.progress("computing the ground truth")
-            truth = self._engine.truth(one.work)
+            if record.died is not None:  # another one of the same kind can still compute
+                kind = find_engine(self._run.engine)
+                self.engine = warm_engine(kind, self._run.setup, self._cluster, self._context)
+            truth = self.engine.truth(one.work)
             return (
                 record,
                 relative_windows(truth, self._run.workload, record.start_unix_s),
@@ -151,7 +164,7 @@ class _Passes:
             schedule=schedule,
             table=self._table(name),
         )
-        return Pass(plan, self._cluster, self._engine, self._directory, self._context)
+        return Pass(plan, self._cluster, self.engine, self._directory, self._context)
 
     def _table(self, name: str) -> Path | None:
         """The database of a measured pass, kept beside the run's record."""

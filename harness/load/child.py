@@ -29,6 +29,7 @@ _MOST_QUEUED = 400_000
 """Records handed to the client but not acknowledged; beyond it the generator waits and lags."""
 _NICE = -10
 _REPORT_S = 0.5
+_PRACTICE, _PRACTICE_S = 200, 20.0
 _POLL_S = 0.05
 
 
@@ -123,6 +124,8 @@ def generate(orders: Iterator[Mapping[str, Any]], emit: Emit) -> None:
     for stream in streams:
         producer.list_topics(stream.topic, timeout=20)  # its first record must not wait for this
         stream.records.build().payloads(0, 0, 1000)
+    if config["practice_topic"] is not None:
+        _practise(producer, config["practice_topic"])
     emit({"event": "ready"})
     start = next(orders, None)
     if start is None:  # the harness is gone
@@ -161,6 +164,15 @@ def _send_all(senders: list[_Sender], producer: Producer, emit: Emit) -> None:
             )
         if moved < _MOST_AT_ONCE:
             time.sleep(SLICE_S)
+
+
+def _practise(producer: Producer, topic: str) -> None:
+    """Send some records that nobody reads, so that connection, producer id and broker are warm
+    before the first one that counts."""
+    for _ in range(_PRACTICE):
+        producer.produce(topic, b"")
+        producer.poll(0)
+    producer.flush(_PRACTICE_S)
 
 
 def _drain(senders: list[_Sender], producer: Producer, *, within_s: float) -> None:

@@ -54,9 +54,11 @@ class LoadGenerator:
         log: Path,
         environment: Mapping[str, str] | None = None,
         delivery_timeout_s: float = 30,
+        practice_topic: str | None = None,
     ) -> None:
         """Starts the process and lets it build its records. ``environment`` is added to ours; a
-        record that the broker has not taken after ``delivery_timeout_s`` is lost."""
+        record that the broker has not taken after ``delivery_timeout_s`` is lost. Records that do
+        not count go to ``practice_topic`` first."""
         self.plan = plan
         self._child = Child(
             "harness.load.child",
@@ -71,6 +73,7 @@ class LoadGenerator:
                 "client": kafka.confluent(),
                 "delivery_timeout_s": delivery_timeout_s,
                 "streams": streams,
+                "practice_topic": practice_topic,
             }
         )
 

@@ -20,12 +20,13 @@ import pandas as pd
 from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
 from harness.claims import Claim, ClaimKind
+from harness.engines.foreign import ForeignLoad
 from harness.experiment import Experiment, Origin
 from harness.figures.style import new_figure, stamp, styled
 from harness.measure.metrics import METRICS
 from harness.report.verdicts import Judged, judge
 from harness.results.provenance import describe_machine, describe_versions, machine_name
-from harness.results.record import Profile
+from harness.results.record import FAILED, INVALID, OK, Profile
 from harness.results.store import Campaign, Store
 from harness.text import format_duration
 
@@ -149,7 +150,8 @@ def _card(judged: Judged, folder: Path) -> dict[str, Any]:
         "problem": judged.problem,
         "valid": len(campaign.valid),
         "expected": campaign.expected,
-        "bad": [record for record in campaign.records if record.status != "ok"],
+        "attempts": _attempts(campaign),
+        "busy": _busy(campaign),
         "seed": newest.root_seed,
         "commit": newest.commit,
         "when": datetime.fromtimestamp(newest.started_unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -157,6 +159,46 @@ def _card(judged: Judged, folder: Path) -> dict[str, Any]:
         "command": _command(judged, newest.root_seed),
         "tables": [_table_link(folder, name, *each) for each in judged.tables().items()],
     }
+
+
+def _attempts(campaign: Campaign) -> list[dict[str, str]]:
+    """What did not count, or counts with a doubt: every attempt is shown."""
+    chosen = {record.run for record in campaign.records}
+    found = []
+    for record in sorted([*campaign.records, *campaign.others], key=lambda r: r.run):
+        words = {OK: "was valid", INVALID: "was invalid", FAILED: "failed"}[record.status]
+        reason = record.reason or record.again
+        if reason is None and record.run in chosen:
+            continue
+        if record.status == OK and record.run not in chosen:
+            words += ", and a newer one stands for it"
+        found.append(
+            {
+                "run": record.run,
+                "css": "soft" if record.status == OK else "not-held",
+                "words": f"(attempt {record.attempt}) {words}",
+                "reason": reason or "",
+            }
+        )
+    return found
+
+
+def _busy(campaign: Campaign) -> list[str]:
+    """Runs during which others used much of the machine, in words."""
+    found = []
+    for record in campaign.valid:
+        for prefix, name in (("twin_", "twin"), ("", "failures")):
+            load = ForeignLoad(
+                foreign_share=record.values.get(f"{prefix}foreign_share"),
+                steal_share=record.values.get(f"{prefix}steal_share"),
+            )
+            if load.high:
+                found.append(
+                    f"{record.run} ({name}): other processes used "
+                    f"{load.foreign_share or 0:.0%} of the machine, and the hypervisor kept "
+                    f"{load.steal_share or 0:.0%}"
+                )
+    return found
 
 
 def _command(judged: Judged, seed: int) -> str:

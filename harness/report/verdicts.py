@@ -67,7 +67,8 @@ def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judge
         return judged
     try:
         table = experiment.table(campaign.results())
-        claims = experiment.claims(table)
+        broken = _broken(experiment, campaign)
+        claims = [_marked(claim, broken) for claim in experiment.claims(table)]
     except Exception:
         problem = traceback.format_exc() if campaign.complete else None
         return replace(judged, problem=problem)
@@ -76,6 +77,24 @@ def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judge
     if profile is Profile.SMOKE:
         claims = [_undecided(claim) for claim in claims]
     return replace(judged, table=table, claims=claims)
+
+
+def _broken(experiment: Experiment, campaign: Campaign) -> dict[str, Mapping[str, Any]]:
+    """Invariants that an older valid record of the same code broke, with what it measured. They
+    stay broken until the code has changed, however often the run is made again."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for older in campaign.superseded:
+        for claim in experiment.claims(experiment.table(older.results())):
+            if claim.kind is ClaimKind.INVARIANT and claim.held is False:
+                found[claim.text] = claim.measured
+    return found
+
+
+def _marked(claim: Claim, broken: Mapping[str, Mapping[str, Any]]) -> Claim:
+    if claim.held is False or claim.text not in broken:
+        return claim
+    why = "an older record of the same code and point broke it"
+    return replace(claim, held=False, measured={"why not": why, **broken[claim.text]})
 
 
 def _withdrawn(claim: Claim, why_not: str) -> Claim:

@@ -32,7 +32,7 @@ class Profile(StrEnum):
     """The paper's own scale."""
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
 
@@ -47,6 +47,9 @@ class Outcome:
     """Tables too large for a record, by name; each is stored as a Parquet file beside it."""
     invalid: str | None = None
     """Why the numbers cannot be trusted (the load generator fell behind, say), else None."""
+    again: str | None = None
+    """Why the run should be made again although it is valid (the twin fell behind, say): the
+    numbers are right, but less can be said from them than was asked."""
     skipped: str | None = None
     """Why this point cannot be run at all (the engine has no such scheme, say), else None. It is
     no failure: the same command does not try it again."""
@@ -90,6 +93,8 @@ class Attempt:
     commit: str
     versions: Mapping[str, str]
     started_unix_s: float
+    number: int = 1
+    """Which attempt of one command this is."""
 
     @property
     def run(self) -> str:
@@ -130,6 +135,10 @@ class Record:
     be measured)."""
     reason: str | None = None
     """Why it is not "ok"."""
+    attempt: int = 1
+    """Which attempt of one command this was."""
+    again: str | None = None
+    """`Outcome.again`."""
     values: Mapping[str, Any] = field(default_factory=dict)
     series: Sequence[str] = ()
 
@@ -139,6 +148,7 @@ class Record:
         status = INVALID if outcome.invalid else SKIPPED if outcome.skipped else OK
         return replace(
             cls._of(attempt, seconds, status, outcome.invalid or outcome.skipped),
+            again=outcome.again,
             values=json.loads(json.dumps(outcome.values, default=plain)),
             series=sorted(outcome.series),
         )
@@ -169,6 +179,7 @@ class Record:
             seconds=seconds,
             status=status,
             reason=reason,
+            attempt=attempt.number,
         )
 
     @property

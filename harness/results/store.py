@@ -15,7 +15,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -41,11 +41,30 @@ class Campaign:
     """The newest runs of an experiment in one profile that belong together."""
 
     records: Sequence[Record]
-    """The newest record of each point and repetition, a valid or skipped one if there
-    is any."""
+    """The newest record of each point and repetition: one that says all that was asked if there is
+    any, else a valid or skipped one if there is any."""
     expected: int
     """How many runs a complete campaign has."""
     directories: Mapping[str, Path]
+    others: Sequence[Record] = ()
+    """Every other record of the same points, repetitions, and code: attempts that were invalid or
+    failed, and valid ones that a newer one stands for. Oldest first."""
+
+    @property
+    def superseded(self) -> Iterator[Campaign]:
+        """This campaign with one of its valid records in an older version, for each of those: a
+        newer record must not hide what an older one of the same code showed."""
+        for older in self.others:
+            if older.status == OK:
+                key = point_key(older.point, older.repeat)
+                yield replace(
+                    self,
+                    records=[
+                        older if point_key(record.point, record.repeat) == key else record
+                        for record in self.records
+                    ],
+                    others=(),
+                )
 
     @property
     def valid(self) -> Sequence[Record]:
@@ -185,19 +204,29 @@ def _gathered(
     grid: Sequence[Point],
 ) -> Campaign:
     wanted = [point_key(point, repeat) for point in grid for repeat in range(repeats)]
-    chosen: dict[str, tuple[Record, Path]] = {}
-    for record, path in items:
-        if record.code != code or record.question != question:
-            continue
+    chosen: dict[str, Record] = {}
+    mine = [item for item in items if item[0].code == code and item[0].question == question]
+    for record, _ in mine:
         key = point_key(record.point, record.repeat)
-        if record.settled or key not in chosen or not chosen[key][0].settled:
-            chosen[key] = (record, path)
+        if key not in chosen or _worth(record) >= _worth(chosen[key]):
+            chosen[key] = record
     kept = [chosen[key] for key in wanted if key in chosen]
+    runs = {record.run for record in kept}
     return Campaign(
-        records=[record for record, _ in kept],
+        records=kept,
         expected=len(wanted),
-        directories={record.run: path for record, path in kept},
+        directories={record.run: path for record, path in mine},
+        others=[
+            record
+            for record, _ in mine
+            if record.run not in runs and point_key(record.point, record.repeat) in wanted
+        ],
     )
+
+
+def _worth(record: Record) -> int:
+    """How much a record says."""
+    return 0 if not record.settled else 1 if record.again is not None else 2
 
 
 @contextmanager

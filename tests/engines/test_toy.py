@@ -30,8 +30,9 @@ KILL = one_target("r1n1", at_s=1.0, restart_after_s=0.7)
 class Keeping:
     """What the runner gives to a run."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, repeat: int = 0) -> None:
         self.directory, self.stack = directory, ExitStack()
+        self.repeat = repeat
 
     def keep(
         self,
@@ -47,15 +48,13 @@ class Keeping:
 
 
 @pytest.fixture
-def measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Callable[[str, Schedule], Outcome]]:
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Outcome]]:
     """Measures the toy under a scheme and a schedule."""
     broker = Broker()
     monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
     monkeypatch.setattr(passes, "topics", _made_when_named)
 
-    def run(scheme: str, schedule: Schedule) -> Outcome:
+    def run(scheme: str, schedule: Schedule, repeat: int = 0) -> Outcome:
         cluster = cast(Cluster, ToyCluster(broker, tmp_path))
         return measure(
             LiveRun(
@@ -71,7 +70,7 @@ def measured(
                 schedule=schedule,
             ),
             cluster,
-            cast(Context, Keeping(tmp_path)),
+            cast(Context, Keeping(tmp_path, repeat)),
         )
 
     yield run
@@ -91,7 +90,7 @@ def _made_when_named(
 
 @pytest.mark.slow
 def test_a_run_without_failures_equals_its_twin_and_the_truth(
-    measured: Callable[[str, Schedule], Outcome],
+    measured: Callable[..., Outcome],
 ) -> None:
     values = measured("wait", NO_FAILURES).values
     assert values["results"] == values["records"] == RATE_PER_S * LOAD_S
@@ -104,7 +103,7 @@ def test_a_run_without_failures_equals_its_twin_and_the_truth(
 
 @pytest.mark.slow
 def test_a_failure_that_is_waited_out_is_noticed_and_loses_nothing(
-    measured: Callable[[str, Schedule], Outcome],
+    measured: Callable[..., Outcome],
 ) -> None:
     outcome = measured("wait", KILL)
     assert outcome.values["kills_done"] == 1
@@ -117,8 +116,41 @@ def test_a_failure_that_is_waited_out_is_noticed_and_loses_nothing(
 
 
 @pytest.mark.slow
+def test_tentative_results_that_are_corrected_equal_the_twin(
+    measured: Callable[..., Outcome],
+) -> None:
+    """Accuracy 1 is no invariant under tentative output; stable output equal to the twin's is."""
+    values = measured("guess", KILL).values
+    assert values["output_equals_truth"], values["difference_from_truth"]
+    assert values["output_equals_twin"], values["difference_from_twin"]
+    assert values["contradictions"] == values["uncorrected"] == 0
+    assert values["corrections"] == values["tentative"] > 0
+    assert values["accuracy_first"] < 1
+    assert values["accuracy_last"] == 1
+
+
+@pytest.mark.slow
+def test_the_twin_comes_second_in_every_other_repetition(
+    measured: Callable[..., Outcome],
+) -> None:
+    for repeat, first in ((0, True), (1, False)):
+        values = measured("wait", KILL, repeat).values
+        assert values["twin_first"] is first
+        assert values["output_equals_twin"], values["difference_from_twin"]
+
+
+@pytest.mark.slow
+def test_the_conditions_of_both_passes_are_kept(measured: Callable[..., Outcome]) -> None:
+    values = measured("wait", NO_FAILURES).values
+    assert values["load_cpu_s"] > 0
+    assert isinstance(values["load_nice"], int)
+    assert values["load_delivery_p99_s"] > 0
+    assert {"foreign_share", "steal_share", "twin_foreign_share"} <= set(values)
+
+
+@pytest.mark.slow
 def test_an_engine_that_forgets_is_found_out(
-    measured: Callable[[str, Schedule], Outcome],
+    measured: Callable[..., Outcome],
 ) -> None:
     values = measured("forget", KILL).values
     assert not values["output_equals_truth"]

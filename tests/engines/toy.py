@@ -32,6 +32,7 @@ from harness.engines.base import (
 )
 from harness.engines.deliveries import deliveries
 from harness.measure.collector import Message
+from harness.measure.versions import Stability
 from workloads.base import Reference, Source, Workload
 
 WINDOW_MS, DELAY_MS = 100, 100
@@ -73,7 +74,7 @@ class Toy:
 
     def __init__(self, cluster: ToyCluster, setup: Setup) -> None:
         self.used = False
-        self._cluster, self._forgetful = cluster, setup.scheme == "forget"
+        self._cluster, self._scheme = cluster, setup.scheme
         self._events: list[Event] = []
         self._closed_ms = 0
         self._stopping = threading.Event()
@@ -126,24 +127,52 @@ class Toy:
         consumer, producer = _consumer(client, self._work), Producer({**client, "linger.ms": 0})
         newest = dict.fromkeys(range(self._work.load.streams[0].partitions), 0)
         waiting: list[dict[str, Any]] = []
+        guesses: list[dict[str, Any]] = []
         alive = True
         while not self._stopping.is_set():
             alive = self._notice(alive)
-            if not alive and not self._forgetful:
+            if not alive and self._scheme == "wait":
                 time.sleep(0.01)
                 continue
             for message in consumer.consume(500, 0.02):
                 at = message.timestamp()[1]
                 newest[message.partition()] = at
-                if message.value() and alive:
+                if message.value() and (alive or self._scheme == "guess"):
                     waiting.append(answer(message.value(), at))
             self._closed_ms = min(newest.values()) - DELAY_MS
             for result in waiting:
                 if result["window_start"] + WINDOW_MS <= self._closed_ms:
-                    producer.produce(self._work.out_topic, json.dumps(result), partition=0)
+                    self._deliver(producer, result, guesses, alive=alive)
+            if alive:
+                self._correct(producer, guesses)
             waiting = [r for r in waiting if r["window_start"] + WINDOW_MS > self._closed_ms]
             producer.flush(10)
         consumer.close()
+
+    def _deliver(
+        self, producer: Producer, result: dict[str, Any], guesses: list[dict[str, Any]], alive: bool
+    ) -> None:
+        """Tentative, and wrong, while its node is dead."""
+        if alive:
+            self._send(producer, result, Stability.STABLE)
+        else:
+            self._send(producer, {**result, "length": 0}, Stability.TENTATIVE)
+            guesses.append(result)
+
+    def _correct(self, producer: Producer, guesses: list[dict[str, Any]]) -> None:
+        """Take every tentative result back, and deliver the right one."""
+        for result in guesses:
+            self._send(producer, {**result, "length": 0}, Stability.UNDO)
+            self._send(producer, result, Stability.STABLE)
+        guesses.clear()
+
+    def _send(self, producer: Producer, result: Mapping[str, Any], stability: Stability) -> None:
+        producer.produce(
+            self._work.out_topic,
+            json.dumps(result),
+            partition=0,
+            headers={"stability": stability.value},
+        )
 
     def _notice(self, alive: bool) -> bool:
         now = NODE.name not in self._cluster.dead
@@ -160,12 +189,14 @@ class Toy:
 
 
 class ToyKind(EngineKind):
-    """Two schemes: one that waits out a failure, and one that forgets what came meanwhile."""
+    """Three schemes: one waits out a failure, one forgets what came meanwhile, and one guesses and
+    corrects its guesses."""
 
     name = "toy"
     summary = "copies its input"
     schemes: ClassVar[Mapping[str, Needs]] = {
         "wait": Needs(summary="catches up"),
+        "guess": Needs(summary="goes on with tentative results and corrects them"),
         "forget": Needs(summary="loses", racks=2),
     }
 

@@ -92,6 +92,41 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
     assert exit_code([result], strict=True) == (1 if bad == "invalid" else 3)
 
 
+def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
+    """Of the same code; what the code's change repaired belongs to another campaign."""
+
+    def negative(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": -1})
+
+    make(Store(tmp_path), toy(negative), settings=replace(QUICK, repeats=1))
+    make(Store(tmp_path), toy(), settings=replace(QUICK, repeats=1, again=True))
+    result = judged(Store(tmp_path), toy())
+    assert [claim.held for claim in result.claims] == [True, False]
+    assert "older record" in result.claims[1].measured["why not"]
+    assert exit_code([result], strict=False) == 1
+
+
+def test_every_attempt_and_a_busy_machine_are_on_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = True
+
+    def run(point: Point, context: Context) -> Outcome:
+        nonlocal first
+        outcome = square(point, context)
+        if first:
+            first = False
+            return replace(outcome, invalid="the load fell behind")
+        return replace(outcome, values={**outcome.values, "foreign_share": 0.4, "steal_share": 0})
+
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    make(Store(tmp_path), toy(run), settings=QUICK)
+    text = build.write_report(Store(tmp_path)).index.read_text()
+    assert "(attempt 1) was invalid" in text
+    assert "the load fell behind" in text
+    assert "other processes used 40%" in text
+
+
 def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
     def table(results: Results) -> pd.DataFrame:
         raise KeyError("nonsense")

@@ -122,7 +122,7 @@ def test_an_older_record_is_read_by_its_upgrade(
         del new["seed"]
         return new
 
-    monkeypatch.setattr(schema, "UPGRADES", {0: upgrade})
+    monkeypatch.setattr(schema, "UPGRADES", {0: upgrade, **schema.UPGRADES})
     assert set(load(measured).runs["root_seed"]) == {seed}
 
 

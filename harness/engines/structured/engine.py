@@ -17,6 +17,7 @@ from harness.child import Event as Said
 from harness.cluster.base import Cluster, Node, Usage
 from harness.engines.base import EngineKind, Event, EventKind, Needs, Scored, Setup, Work
 from harness.engines.deliveries import deliveries
+from harness.engines.metering import used_by
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
 from harness.errors import EnvironmentFailure
@@ -33,6 +34,7 @@ _SAID = {
     "executors": EventKind.EXECUTORS,
 }
 _LOST_EXECUTOR = "the driver removed an executor"
+_COMMITTED = "the next batch was committed, and with it all that had been processed before"
 
 
 class StructuredEngine:
@@ -120,16 +122,8 @@ class StructuredEngine:
 
     def usage(self) -> Mapping[str, Usage]:
         """Of all drivers together."""
-        each = [application.used() for application in self.applications]
-        return {
-            "drivers": Usage(
-                cpu_s=sum(cpu_s for cpu_s, _ in each),
-                resident_bytes=sum(resident for _, resident in each),
-                received_bytes=None,
-                sent_bytes=None,
-                method="the kernel's accounting of the drivers' process trees",
-            )
-        }
+        method = "the kernel's accounting of the drivers' process trees"
+        return {"drivers": used_by(self.applications, method)}
 
     def truth(self, work: Work) -> pd.DataFrame:
         """The batch query's results, from the first application."""
@@ -193,9 +187,11 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
 
 def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) -> Iterator[Event]:
     """What one application said from a mark on, as events; where its executors became fewer, a
-    detection for every node that is gone from them."""
+    detection for every node that is gone from them, and its recovery with the next batch that is
+    committed with records in it."""
     node_at = {node.host: node.name for node in nodes}
     at_work: set[str] = set()
+    missed: set[str] = set()
     for number, event in enumerate(said):
         if event["event"] not in _SAID:
             continue
@@ -206,6 +202,7 @@ def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) 
         if number < since:
             continue
         at_unix_s = event["at_unix_s"]
+        missed |= lost
         for node in sorted(lost):
             yield Event(
                 kind=EventKind.DETECTED,
@@ -214,6 +211,16 @@ def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) 
                 target=node,
                 cause=_LOST_EXECUTOR,
             )
+        if event["event"] == "progress" and event["rows"]:
+            for node in sorted(missed):
+                yield Event(
+                    kind=EventKind.RECOVERED,
+                    at_unix_s=at_unix_s,
+                    copy=copy,
+                    target=node,
+                    cause=_COMMITTED,
+                )
+            missed = set()
         detail = {k: v for k, v in event.items() if k not in ("event", "at_unix_s", "hosts")}
         yield Event(kind=_SAID[event["event"]], at_unix_s=at_unix_s, copy=copy, detail=detail)
 

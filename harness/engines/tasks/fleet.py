@@ -13,6 +13,7 @@ from typing import Any
 from harness.child import Child, Event
 from harness.cluster.base import Cluster, Node, Usage
 from harness.cluster.processes import HostProcess
+from harness.engines.metering import used_by
 from harness.engines.tasks.job import Job
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 
@@ -168,14 +169,7 @@ class Fleet:
         found = {}
         drivers = [self.driver] if self.driver is not None else []
         for name, lives in (("coordinator", self.coordinators), ("driver", drivers)):
-            used = [child.used() for child in lives]
-            found[name] = Usage(
-                cpu_s=sum(cpu_s for cpu_s, _ in used),
-                resident_bytes=sum(resident for _, resident in used),
-                received_bytes=None,
-                sent_bytes=None,
-                method=method,
-            )
+            found[name] = used_by(lives, method)
         return found
 
     def stop(self) -> None:

@@ -1,0 +1,85 @@
+"""What else the machine did while a pass ran: CPU of other people's processes, and steal.
+
+Ours are the harness and every process below it: servers, workers, executors, drivers, the load
+generator. A process of ours that lost its parent, or that ended between two samples, counts its
+last second as foreign. Containers belong to their daemon, so with such a cluster only steal is
+known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+HIGH_FOREIGN, HIGH_STEAL = 0.10, 0.05
+"""Shares of the machine above which the report says that others were busy. Fixed on 2026-11-22."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignLoad:
+    """Shares of all cores over the time between the first and the last sample, 0 to 1."""
+
+    foreign_share: float | None
+    steal_share: float | None
+    """What the hypervisor kept from this machine; None where it does not say."""
+
+    @property
+    def high(self) -> bool:
+        foreign, steal = self.foreign_share or 0.0, self.steal_share or 0.0
+        return foreign > HIGH_FOREIGN or steal > HIGH_STEAL
+
+
+class ForeignMeter:
+    """Call `sample` now and then; `load` tells what lay between the first call and the last."""
+
+    def __init__(self, *, ours_are_below: bool = True) -> None:
+        """``ours_are_below``: all processes of the cluster are descendants of this one."""
+        self._counted = ours_are_below
+        self._began: tuple[float, Any] | None = None
+        self._ended: tuple[float, Any] | None = None
+        self._ours_s = 0.0
+        self._known: dict[tuple[int, float], float] = {}
+
+    def sample(self) -> None:
+        """Take one; cheap enough for every second."""
+        now = time.monotonic(), psutil.cpu_times()
+        ours = _descendants_cpu_s()
+        if self._began is None:
+            self._began = now
+        else:
+            self._ours_s += sum(
+                max(0.0, used_s - self._known.get(process, 0.0)) for process, used_s in ours.items()
+            )
+        self._ended, self._known = now, ours
+
+    def load(self) -> ForeignLoad:
+        """Nothing is known from fewer than two samples."""
+        if self._began is None or self._ended is None or self._ended[0] <= self._began[0]:
+            return ForeignLoad(foreign_share=None, steal_share=None)
+        (began_s, before), (ended_s, after) = self._began, self._ended
+        whole_s = (ended_s - began_s) * (psutil.cpu_count() or 1)
+        busy_s = sum(
+            getattr(after, name) - getattr(before, name)
+            for name in ("user", "nice", "system", "irq", "softirq")
+            if hasattr(after, name)
+        )
+        steal = getattr(after, "steal", None)
+        return ForeignLoad(
+            foreign_share=max(0.0, busy_s - self._ours_s) / whole_s if self._counted else None,
+            steal_share=None if steal is None else (steal - before.steal) / whole_s,
+        )
+
+
+def _descendants_cpu_s() -> dict[tuple[int, float], float]:
+    """CPU seconds by (pid, start) of this process and all below it; what vanishes is left out."""
+    here = psutil.Process()
+    found: dict[tuple[int, float], float] = {}
+    for process in [here, *here.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[process.pid, process.create_time()] = times.user + times.system
+    return found
