@@ -271,6 +271,7 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
             Place.OUTPUT, (told.OutputPublished, told.OutputRefused), publish_output
         ),
         do.ReadSource: Deed(Place.LOG, (told.SourceRead,)),
+        do.ReadOn: Deed(Place.LOG, (told.SourceRead,)),
         do.StopReading: Deed(Place.LOG),
         do.NoteCopy: Deed(Place.RECORD),
         do.SetTimer: Deed(Place.CLOCK, (told.TimerFired,)),

@@ -57,6 +57,8 @@ from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
 
 SWEEP = ("sweep", 0)
+STILL = 3
+"""After so many sweeps in which no task has moved, all are told again what they may trim."""
 
 
 class CoordinatorMachine:
@@ -93,6 +95,8 @@ class CoordinatorMachine:
         """Task to (when it was found lost, its position then), until it is back there."""
         self._slots = FreeSlots({}, ())
         self._told_epoch = -1
+        self._moved = self._still = 0
+        """The sum of all positions, and for how many sweeps it has not changed."""
         self._validated: list[Assignment] = []
         self._effects: list[Effect] = []
         self._cause = ""
@@ -487,11 +491,18 @@ class CoordinatorMachine:
             return
         storing = [t for t in self.wiring.tasks if not self.wiring.begins_anywhere(t)]
         done = [report for report in reports if report is not None]
+        moved = sum(report.position for report in done)
+        self._still = self._still + 1 if moved == self._moved else 0
+        self._moved = moved
+        if self._still == STILL:
+            self._still, self._told_epoch = 0, -1  # the leave to trim may have been lost
         if recovery is Recovery.GLOBAL:
             complete = min(done[task].stored for task in storing)
             if complete > self.epoch:
                 self.epoch = complete
                 self._commit()
+            elif self.stored_version == self.version:
+                self._tell_epoch()
         else:
             self.epoch = min(report.position for report in done)
             self._tell_epoch()

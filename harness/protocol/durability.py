@@ -14,7 +14,6 @@ from harness.protocol.inputs import (
     CopyOrdered,
     CopyPromoted,
     OutputRefused,
-    ProgressReported,
     ReplayRefused,
     Start,
     UpstreamResumed,
@@ -70,13 +69,15 @@ class Durable(Supplying):
         self.outbox = Outbox(max(1, len(self.downstream)))
         self.outbox.acknowledged = list(checkpoint.acknowledged)
         self.outbox.outputs = dict(checkpoint.outputs)
+        if self._order.start is Start.EPOCH and not self.sink:
+            self.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
         self.stored = checkpoint.position
         self._become_ready(checkpoint.position, checkpoint.state)
 
     def _become_ready(self, position: int, state: State) -> None:
         self.phase = Phase.READY
         self.position, self.state = position, state
-        self.busy = False
+        self.busy = self.full = False
         self.ticket += 1
         self.inbox.drop_below(position)
         if self.tentative is not None and self.basis is not None:
@@ -130,8 +131,23 @@ class Durable(Supplying):
 
     def _maybe_checkpoint(self) -> None:
         every = self.scheme.checkpoint_every
-        if not every or self.position % every or self.term is None or self.anywhere:
-            return
+        if every and not self.position % every and self.term is not None and not self.anywhere:
+            self._checkpoint()
+
+    def _cover_state(self) -> None:
+        """A replica took over, nothing comes, and no checkpoint is known to cover its state: its
+        upstream tasks may be waiting for one before they have room."""
+        every = self.scheme.checkpoint_every
+        if (
+            self.term is not None
+            and self.scheme.recovery is Recovery.LOCAL
+            and self.position - self.stored >= every
+            and not (self.unstored or self.anywhere or self.state is NoState.GONE)
+        ):
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        assert self.term is not None, "a primary stores"
         assert self.state is not NoState.GONE, "only a whole state is stored"
         checkpoint = Checkpoint(
             task=self.task,
@@ -199,14 +215,3 @@ class Durable(Supplying):
                 self._claim_output()
             elif self.publisher.in_flight:
                 self._emit_publish()
-
-    def _report_progress(self) -> None:
-        due = self._now >= self._reported_at + self.scheme.trim_every_us
-        if due and self.term is not None and self.task in self.scheme.replicated:
-            self._reported_at = self._now
-            sent = self.publisher.confirmed if self.sink else self.position
-            self._tell(
-                self.task,
-                None,
-                ProgressReported(cause=self._cause, task=self.task, sent_below=sent),
-            )

@@ -117,13 +117,24 @@ class SetTimer:
 
 @value
 class ReadSource:
-    """Read a log partition from a batch on, and keep reading. Answered by `SourceRead`, many
-    times; it replaces an earlier one of the same copy."""
+    """Read the batches from ``from_batch`` to ``below``, which is left out, of a log partition.
+    Answered by `SourceRead`, once a batch; it replaces what the same copy asked for before."""
 
     cause: str
     task: int
     incarnation: int
     from_batch: int
+    below: int
+
+
+@value
+class ReadOn:
+    """Where the copy reads already, go on to ``below``. Answered by `SourceRead`."""
+
+    cause: str
+    task: int
+    incarnation: int
+    below: int
 
 
 @value
@@ -248,6 +259,7 @@ TaskEffect = (
     | SetTimer
     | NoteCopy
     | ReadSource
+    | ReadOn
     | StopReading
     | ProcessBatch
     | RebuildState

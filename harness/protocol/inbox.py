@@ -20,11 +20,13 @@ class Slot:
 class Inbox:
     """Slots from the task's position on; the first stable part to arrive stays."""
 
-    __slots__ = ("slots", "width")
+    __slots__ = ("dropped", "slots", "width")
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.slots: dict[int, Slot] = {}
+        self.dropped: set[int] = set()
+        """Upstream tasks of which something came too early to be kept."""
 
     def _slot(self, batch: int, now: int) -> Slot:
         slot = self.slots.get(batch)
@@ -75,8 +77,12 @@ class Inbox:
         for batch in [batch for batch in self.slots if batch < position]:
             del self.slots[batch]
 
-    def validate(self, position: int) -> None:
-        width = self.width
+    def drop_from(self, end: int) -> None:
+        for batch in [batch for batch in self.slots if batch >= end]:
+            del self.slots[batch]
+
+    def validate(self, position: int, window: int) -> None:
+        width, end = self.width, position + window
         for batch, slot in self.slots.items():
-            assert batch >= position, f"batch {batch} is kept although {position} comes next"
+            assert position <= batch < end, f"batch {batch} is kept where {position} comes next"
             assert 0 <= slot.stable_count <= width, f"batch {batch}: miscounted"

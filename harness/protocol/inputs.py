@@ -73,6 +73,10 @@ class ReplayRequested:
     from_batch: int
     from_tentative: int
     """It does not need tentative batches before this one."""
+    acknowledged: int
+    """As in `BatchesAcknowledged`, which may have been lost."""
+    reloads: bool
+    """A replica: rather than have a source go back for it, it loads its primary's checkpoint."""
 
 
 @value
@@ -193,7 +197,8 @@ class CopyRetired:
 
 @value
 class SourceRead:
-    """Answers `ReadSource`, once per batch from the one asked for, as they become complete."""
+    """Answers `ReadSource` and `ReadOn`, once per batch in ascending order, as they become
+    complete."""
 
     cause: str
     task: int

@@ -50,9 +50,10 @@ class Outbox:
         """Everything that is kept, as a checkpoint holds it."""
         return tuple(sorted(self.outputs.items()))
 
-    def validate(self, position: int) -> None:
+    def validate(self, position: int, window: int) -> None:
         """Only for an outbox that keeps something."""
         first, last = min(self.outputs), max(self.outputs)
+        assert len(self.outputs) <= window, f"{len(self.outputs)} outputs where {window} may be"
         assert last < position, f"output {last} is kept although {position} comes next"
         assert first >= min(self.acknowledged), f"output {first} should have been trimmed"
         assert len(self.outputs) == last - first + 1, "the kept outputs have a gap"

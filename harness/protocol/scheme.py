@@ -98,6 +98,10 @@ class Scheme:
     """c: batches between checkpoints; 0 only with `Recovery.REPLAY`."""
     replicated: tuple[int, ...] = ()
     """The plan: tasks with an active replica, ascending."""
+    window: int = 1_000
+    """The most batches that a copy's inbox, or its outbox, holds. A copy whose outbox is full
+    processes nothing until a neighbour acknowledges, so back-pressure reaches the sources, which
+    read no further; what comes too early for an inbox is dropped and asked for again."""
     trim_every_us: int = 5_000_000
     """s: how often a primary reports to its replica how far its output has got."""
     tentative: Tentative | None = None
@@ -126,6 +130,12 @@ class Scheme:
             raise UsageError(
                 f"{self.name}: the plan {self.replicated} is not ascending",
                 remedy="list each replicated task once, in ascending order",
+            )
+        if self.window <= self.checkpoint_every:
+            raise UsageError(
+                f"{self.name}: buffers of {self.window} batches and a checkpoint every "
+                f"{self.checkpoint_every}: output is kept from one checkpoint to the next",
+                remedy="use a window of more batches than checkpoint_every",
             )
         if not 0 < self.heartbeat_us < self.suspect_after_us or self.trim_every_us <= 0:
             raise UsageError(

@@ -23,6 +23,9 @@ from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
 
+READ_AHEAD = 64
+"""The most batches that a source has read and not processed, or asked for."""
+
 
 class Phase(StrEnum):
     """What a copy can do."""
@@ -49,11 +52,12 @@ class CopyState:
 
     __slots__ = (
         "_cause", "_effects", "_index", "_now", "_order", "_reported", "_reported_at",
-        "_ticked_position", "anywhere", "basis", "busy", "downstream", "failure", "held_from",
-        "inbox", "incarnation", "initial", "memory", "notes_progress", "outbox",
-        "pending_requests", "phase", "position", "publisher", "scheme", "seen_terms", "send_from",
-        "sent_below", "sink", "source", "state", "store_after", "store_refusals", "stored",
-        "story", "task", "tentative", "term", "ticket", "unstored", "upstream",
+        "_ticked_position", "anywhere", "basis", "busy", "downstream", "failure", "full",
+        "held_from", "inbox", "incarnation", "initial", "memory", "notes_progress", "outbox",
+        "pending_requests", "phase", "position", "publisher", "read_below", "reading",
+        "reported_below", "scheme", "seen_terms", "send_from", "sent_below", "sink", "source",
+        "state", "store_after", "store_refusals", "stored", "story", "task", "tentative", "term",
+        "ticket", "unstored", "upstream", "window",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +94,8 @@ class CopyState:
         """Output of earlier batches comes from a state that is not whole yet: never sent."""
         self.state: State = NoState.GONE
         self.stored = 0
+        self.reported_below = 0
+        """What this primary last told its replica of its output's progress."""
         self.sent_below = 0
         """How far the primary's output had got when it last told its replica."""
         self.inbox = Inbox(len(self.upstream))
@@ -107,6 +113,12 @@ class CopyState:
         """Of the stable computation's latest request; answers to earlier ones are stale."""
         self.busy = False
         """The stable computation awaits an answer."""
+        self.window = scheme.window
+        self.full = False
+        """The stable computation waits for its outbox to have room."""
+        self.reading = min(scheme.window, READ_AHEAD)
+        self.read_below = 0
+        """A source has asked for all batches before this one."""
         self.unstored: dict[int, Checkpoint] = {}
         self.store_after = 0
         """Checkpoints that the store has refused are not tried again before."""
@@ -197,9 +209,9 @@ class CopyState:
     def _validate(self) -> None:
         assert self.stored <= self.position or self.anywhere, "the checkpoint is ahead of the state"
         if self.inbox.slots:
-            self.inbox.validate(self.position)
+            self.inbox.validate(self.position, self.window)
         if self.outbox.outputs:
-            self.outbox.validate(self.position)
+            self.outbox.validate(self.position, self.window)
         if self.sink:
             self.publisher.validate()
         run = self.tentative

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.protocol.effects import (
     ClaimOutput,
     PublishOutput,
+    ReadOn,
     ReadSource,
 )
 from harness.protocol.inputs import (
@@ -19,6 +20,7 @@ from harness.protocol.inputs import (
 )
 from harness.protocol.operators import Payload
 from harness.protocol.outbox import Outbox
+from harness.protocol.scheme import Recovery
 from harness.protocol.state import CopyState, Phase
 
 
@@ -37,12 +39,14 @@ class Supplying(CopyState):
         """Ask upstream ``index`` for every batch from the first one missing."""
         missing = self.inbox.next_missing(index, self.position)
         if self.source:
+            self.read_below = self.position + self.reading
             self._emit(
                 ReadSource(
                     cause=self._cause,
                     task=self.task,
                     incarnation=self.incarnation,
                     from_batch=missing,
+                    below=self.read_below,
                 )
             )
             return
@@ -57,8 +61,35 @@ class Supplying(CopyState):
                 asking=self.incarnation,
                 from_batch=missing,
                 from_tentative=run.position if run is not None and run.active else missing,
+                acknowledged=self.stored if self.scheme.recovery is Recovery.LOCAL else 0,
+                reloads=self.term is None,
             ),
         )
+
+    def _read_on(self) -> None:
+        """A source has moved: let it have a window of batches before it, and ask half-way."""
+        if self.position + self.reading // 2 >= self.read_below:
+            self.read_below = self.position + self.reading
+            self._emit(
+                ReadOn(
+                    cause=self._cause,
+                    task=self.task,
+                    incarnation=self.incarnation,
+                    below=self.read_below,
+                )
+            )
+
+    def _request_dropped(self) -> None:
+        """The next batch has not come whole: ask for what once came too early to be kept."""
+        slot = self.inbox.slots.get(self.position)
+        for index in sorted(self.inbox.dropped):
+            if slot is None or slot.stable[index] is None:
+                self.inbox.dropped.discard(index)
+                self._request(index)
+
+    def _has_room(self) -> bool:
+        """Can the outbox take the output of the next batch?"""
+        return self.position < self.outbox.oldest + self.window
 
     def _deliver(self, batch: int, outputs: tuple[Payload, ...]) -> None:
         """Send or publish a stable output, unless corrections wait for the end."""
@@ -104,6 +135,7 @@ class Supplying(CopyState):
                 self._deliver(batch, outputs)
 
     def _replay_requested(self, item: ReplayRequested) -> None:
+        self.outbox.trim(self.downstream.index(item.downstream), item.acknowledged)
         if self.phase is Phase.LOADING:
             self.pending_requests[item.downstream] = item
         if self.term is None or self.phase is not Phase.READY:
@@ -123,7 +155,7 @@ class Supplying(CopyState):
 
     def _cannot_replay(self, item: ReplayRequested) -> None:
         """Asked for what is trimmed: a source without a state reads it again, others say so."""
-        if self.anywhere:
+        if self.anywhere and not item.reloads:
             if item.from_batch < self.position:
                 self._rewind(item.from_batch)
             return
@@ -141,10 +173,10 @@ class Supplying(CopyState):
     def _rewind(self, batch: int) -> None:
         """Nothing is remembered, so it goes back to where it is asked to."""
         self.position = self.send_from = batch
-        self.state, self.busy = self.initial, False
+        self.state, self.busy, self.full = self.initial, False, False
         self.ticket += 1
         self.outbox = Outbox(max(1, len(self.downstream)), batch)
-        self.inbox.drop_below(batch)
+        self.inbox.drop_from(batch + self.window)
         self._request(0)
 
     def _acknowledged(self, item: BatchesAcknowledged) -> None:
@@ -156,6 +188,18 @@ class Supplying(CopyState):
         self.sent_below = max(self.sent_below, item.sent_below)
         if self.sink:
             self.outbox.trim_all(self.sent_below)
+
+    def _report_progress(self) -> None:
+        """Whether there is a replica only the coordinator knows, and the plan may change."""
+        if self.term is None or self.scheme.recovery is not Recovery.LOCAL:
+            return
+        self._reported_at = self._now
+        self.reported_below = self.publisher.confirmed if self.sink else self.position
+        self._tell(
+            self.task,
+            None,
+            ProgressReported(cause=self._cause, task=self.task, sent_below=self.reported_below),
+        )
 
     def _epoch_completed(self, item: EpochCompleted) -> None:
         if not self.sink:
@@ -173,6 +217,7 @@ class Supplying(CopyState):
         if self.publisher.claimed:
             return
         self.publisher.claim(item.next_stable, item.next_tentative)
+        self.outbox.trim_all(self.publisher.confirmed)
         for batch, outputs in self.outbox.since(item.next_stable):
             self._deliver(batch, outputs)
         if self.tentative is not None:
@@ -199,3 +244,5 @@ class Supplying(CopyState):
     def _output_published(self, item: OutputPublished) -> None:
         if self.publisher.confirm(item.sequence):
             self.outbox.trim_all(self.publisher.confirmed)
+            if self.publisher.confirmed >= self.reported_below + self.window // 2:
+                self._report_progress()  # before a replica's outbox is full

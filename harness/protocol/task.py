@@ -18,7 +18,8 @@ off; STABILIZATION while the stable one can go on and has not caught up with it.
 
 * ``position`` is the next batch of the stable computation; it never waits for anything but input.
 * Output is kept in the outbox until every downstream task has acknowledged it, which they do
-  once a durable checkpoint covers it (or, without checkpoints, once it is processed).
+  once a durable checkpoint covers it (or, without checkpoints, once it is processed). A copy
+  whose outbox is full waits, and so, one by one, do those before it.
 * Nothing is retransmitted by a timer of its own: the node's heartbeat ticks every copy, and one
   that has not moved since the last tick asks again for what it lacks.
 """
@@ -84,7 +85,7 @@ class TaskMachine(Durable):
         try:
             if self.phase is not Phase.FENCED and self.phase is not Phase.FAILED:
                 _HANDLERS[kind](self, item)
-                if kind not in _BACKWARD:
+                if kind not in _BACKWARD or self.full:
                     self._advance()
         except AssertionError as error:
             self.story.note(now, item, effects)
@@ -102,9 +103,11 @@ class TaskMachine(Durable):
         elif self.phase is Phase.READY:
             if self.unstored or self.sink:
                 self._repeat_stores()
-            self._report_progress()
+            if now >= self._reported_at + self.scheme.trim_every_us:
+                self._report_progress()
             if self._ticked_position == self.position and not self.busy:
                 self._request_missing()
+                self._cover_state()
             self._ticked_position = self.position
         return effects
 
@@ -131,7 +134,9 @@ class TaskMachine(Durable):
             run.delivered(index, batch, term, ahead)
         if batch < self.position:
             return  # a duplicate
-        if stable:
+        if batch >= self.position + self.window:
+            self.inbox.dropped.add(index)  # asked for again when there is room
+        elif stable:
             self.inbox.put_stable(index, batch, payload, self._now)
         elif term >= self.seen_terms[index]:
             self.inbox.put_tentative(index, batch, payload, self._now)
@@ -152,7 +157,11 @@ class TaskMachine(Durable):
     def _advance(self) -> None:
         if self.phase is Phase.READY:
             if not self.busy and self.inbox.complete(self.position):
-                self._process_next()
+                self.full = not self._has_room()
+                if self.full:
+                    self._release()  # or nobody could ever acknowledge what is held
+                else:
+                    self._process_next()
             if self.tentative is not None and self.term is not None:
                 self._advance_tentative(self.tentative)
             if self.publisher.queue:
@@ -241,6 +250,10 @@ class TaskMachine(Durable):
                 self._deliver(batch, item.outputs)
         if not self.inbox.complete(self.position):
             self._release()  # blocked again, or done: what is corrected can go
+            if self.inbox.dropped:
+                self._request_dropped()
+        if self.source:
+            self._read_on()
         if self.tentative is not None and self.tentative.active:
             self._caught_up()
         if self.notes_progress and self.term is not None:
@@ -266,6 +279,8 @@ class TaskMachine(Durable):
         redo = run.active and self._can_redo()
         policy = run.rules.during_stabilization if redo else run.rules.during_failure
         if policy is Policy.SUSPEND:
+            return
+        if batch >= self.position + self.window:
             return
         slot = self.inbox.slots.get(batch)
         due = run.due_at(slot, policy, self._now)

@@ -154,6 +154,30 @@ def completes_epochs_early(self: Any) -> None:
 _complete_epoch = CoordinatorMachine._complete_epoch
 
 
+def always_has_room(_self: Any) -> bool:
+    return True
+
+
+def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **options: Any) -> None:
+    window, self.window = self.window, 1 << 60
+    _take_part(self, index, batch, *args, **options)
+    self.window = window
+
+
+_take_part = TaskMachine._take
+
+
+def acknowledges_once(self: Any, item: Any) -> None:
+    _replay_requested(self, replace(item, acknowledged=0))
+
+
+_replay_requested = Supplying._replay_requested
+
+
+def covers_nothing(_self: Any) -> None:
+    """A replica that took over waits for the next checkpoint's turn."""
+
+
 # -- replicas ------------------------------------------------------------------------------
 
 
@@ -169,7 +193,7 @@ def reports_what_is_not_published(self: Any) -> None:
     self.publisher.confirmed = confirmed
 
 
-_report_progress = Durable._report_progress
+_report_progress = Supplying._report_progress
 
 
 def promotes_without_a_term(self: Any) -> None:
@@ -434,14 +458,18 @@ MUTATIONS = (
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
     Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
     Mutation("a source ignores old requests", Supplying, "_cannot_replay", source_ignores_requests, LOCAL, 10),
-    Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 0),
+    Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
+    Mutation("process although the outbox is full", Supplying, "_has_room", always_has_room, LOCAL, 2),
+    Mutation("keep what comes too early", TaskMachine, "_take", keeps_what_comes_early, LOCAL, 2),
+    Mutation("lose an acknowledgement for good", Supplying, "_replay_requested", acknowledges_once, LOCAL, 2),
+    Mutation("leave a state that took over uncovered", Durable, "_cover_state", covers_nothing, REPLICAS, 3),
     Mutation("trim before the checkpoint is durable", Durable, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
     Mutation("store no output buffer", Durable, "_store", forgets_output_buffer, LOCAL, 0),
     Mutation("skip a batch on restore", Durable, "_loaded", skips_a_batch, LOCAL, 0),
     Mutation("source replay without warm-up", coordinator_module, "replay_starts", no_warm_up, ("replay",), 0),
     Mutation("complete an epoch too early", CoordinatorMachine, "_complete_epoch", completes_epochs_early, ("global",), 0),
     Mutation("a replica forgets what was sent but not acknowledged", Supplying, "_progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
-    Mutation("a sink reports what is not published", Durable, "_report_progress", reports_what_is_not_published, REPLICAS, 496),
+    Mutation("a sink reports what is not published", Supplying, "_report_progress", reports_what_is_not_published, REPLICAS, 155),
     Mutation("two primaries of one term", CoordinatorMachine, "_promote_replicas", promotes_without_a_term, REPLICAS, 17),
     Mutation("use an incarnation twice", CoordinatorMachine, "_place", reuses_numbers, LOCAL, 1),
     Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 3),

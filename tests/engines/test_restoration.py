@@ -107,6 +107,7 @@ def test_a_task_that_others_pull_back_is_counted_from_its_new_start() -> None:
 def test_recoveries_of_a_simulated_run(scheme: str, how: str) -> None:
     """One node of a chain crashes for good; what it had comes back once."""
     drawn = draw(3, scheme=scheme, topology="chain")
+    drawn = replace(drawn, scheme=replace(drawn.scheme, window=1000))
     node = drawn.placement[1]
     crash = Fault(kind=FaultKind.CRASH, at_us=15_300_000, until_us=50_000_000, target=node)
     options = replace(drawn, faults=(crash,), costs=Costs(batch_us=1000), network=Network())

@@ -12,6 +12,7 @@ from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.task import TaskMachine
 
 
 class Recorder:
@@ -31,6 +32,9 @@ class Recorder:
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
         self.lines.append(f"{at_us} {sink} {records!r}")
+
+    def handled(self, node: int, copy: TaskMachine) -> None:
+        """Nothing that its effects do not say."""
 
     def noted(self, noted: Noted) -> None:
         self.lines.append(repr(noted))

@@ -15,7 +15,7 @@ from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
-from harness.protocol.state import Mode, Phase
+from harness.protocol.state import READ_AHEAD, Mode, Phase
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 
 
@@ -101,7 +101,14 @@ def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> 
     for number in range(3):
         t.advance(number)
     request = told.ReplayRequested(
-        cause=CAUSE, task=1, downstream=2, asking=7, from_batch=1, from_tentative=1
+        cause=CAUSE,
+        task=1,
+        downstream=2,
+        asking=7,
+        from_batch=1,
+        from_tentative=1,
+        acknowledged=0,
+        reloads=False,
     )
     replayed = t.tell(request)
     assert [m.batch for m in messages(replayed, told.BatchArrived)] == [1, 2]
@@ -138,7 +145,14 @@ def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> No
     t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
     replayed = t.tell(
         told.ReplayRequested(
-            cause=CAUSE, task=1, downstream=2, asking=1, from_batch=0, from_tentative=0
+            cause=CAUSE,
+            task=1,
+            downstream=2,
+            asking=1,
+            from_batch=0,
+            from_tentative=0,
+            acknowledged=0,
+            reloads=False,
         )
     )
     assert [m.batch for m in messages(replayed, told.BatchArrived)] == [0, 1, 2]
@@ -163,7 +177,14 @@ def test_a_source_that_remembers_stores_checkpoints_and_one_that_does_not_goes_b
         t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=2))
         asked = t.tell(
             told.ReplayRequested(
-                cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1
+                cause=CAUSE,
+                task=0,
+                downstream=1,
+                asking=4,
+                from_batch=1,
+                from_tentative=1,
+                acknowledged=0,
+                reloads=False,
             )
         )
         refused = messages(asked, told.ReplayRefused)
@@ -243,6 +264,153 @@ def test_a_story_keeps_what_was_said_and_not_the_data() -> None:
     assert "BatchArrived(cause=test, task=1, upstream=0, batch=0, stable=True" in told_
     assert "payload=<Holder>" in told_
     assert "inputs=<1>" in told_
+
+
+# -- bounded buffers -----------------------------------------------------------------------
+
+
+def small(task: int = 1, **options: Any) -> TaskUnderTest:
+    """A copy whose buffers hold four batches, with a checkpoint every three."""
+    t = TaskUnderTest(task, **options)
+    t.machine.window = 4
+    return t
+
+
+def acknowledge(t: TaskUnderTest, below: int) -> list[do.TaskEffect]:
+    return t.tell(told.BatchesAcknowledged(cause=CAUSE, task=1, downstream=2, below=below))
+
+
+def test_a_copy_whose_outbox_is_full_waits_for_a_neighbour() -> None:
+    t = small()
+    for number in range(4):
+        t.advance(number)
+    assert t.batch(4) == []
+    assert t.machine.full
+    assert messages(t.machine.tick(cause="beat", now=1), told.ReplayRequested) == []
+    assert only(acknowledge(t, 1), do.ProcessBatch).batch == 4
+
+
+def test_a_request_acknowledges_too_as_acknowledgements_may_be_lost() -> None:
+    t = small()
+    for number in range(4):
+        t.advance(number)
+    t.batch(4)
+    request = told.ReplayRequested(
+        cause=CAUSE, task=1, downstream=2, asking=1, from_batch=4, from_tentative=4,
+        acknowledged=3, reloads=False,
+    )  # fmt: skip
+    assert only(t.tell(request), do.ProcessBatch).batch == 4
+    below = small(2)
+    for number in range(3):
+        below.done(only(below.batch(number, 1), do.ProcessBatch))
+    below.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=3))
+    below.machine.tick(cause="beat", now=1)
+    [asked] = messages(below.machine.tick(cause="beat", now=2), told.ReplayRequested)
+    assert (asked.from_batch, asked.acknowledged) == (3, 3)
+
+
+def test_what_comes_too_early_is_dropped_and_asked_for_when_its_turn_comes() -> None:
+    t = small()
+    for number in (1, 2, 3, 4, 5):
+        assert t.batch(number) == []
+    assert sorted(t.machine.inbox.slots) == [1, 2, 3]
+    process = only(t.batch(0), do.ProcessBatch)
+    for _ in range(3):
+        effects = t.done(process)
+        assert messages(effects, told.ReplayRequested) == []
+        process = only(effects, do.ProcessBatch)
+    acknowledge(t, 3)
+    [asked] = messages(t.done(process), told.ReplayRequested)
+    assert asked.from_batch == 4
+
+
+def test_a_source_reads_a_window_at_a_time_and_no_further_while_it_is_full() -> None:
+    t = source(1)
+    started = only(t.started, do.ReadSource)
+    assert (started.from_batch, started.below) == (0, READ_AHEAD)
+    t.machine.window = t.machine.reading = t.machine.read_below = 4
+    assert [e for batch in (0,) for e in read(t, batch) if isinstance(e, do.ReadOn)] == []
+    assert only(read(t, 1), do.ReadOn).below == 6
+    read(t, 2)
+    read(t, 3)
+    item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=4, payload="in")
+    assert t.tell(item) == []
+    assert t.machine.read_below == 6 + 2
+    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=1))
+    assert t.machine.busy
+
+
+def test_a_source_that_goes_back_reads_no_more_than_a_window() -> None:
+    t = source(1)
+    for batch in range(6):
+        read(t, batch)
+    t.machine.window = t.machine.reading = 4
+    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=6))
+    asked = t.tell(
+        told.ReplayRequested(
+            cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1,
+            acknowledged=1, reloads=False,
+        )
+    )  # fmt: skip
+    again = only(asked, do.ReadSource)
+    assert (again.from_batch, again.below) == (1, 5)
+
+
+def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() -> None:
+    t = source(1)
+    for batch in range(3):
+        read(t, batch)
+    t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=3))
+    asked = t.tell(
+        told.ReplayRequested(
+            cause=CAUSE, task=0, downstream=1, asking=4, from_batch=1, from_tentative=1,
+            acknowledged=0, reloads=True,
+        )
+    )  # fmt: skip
+    assert [m.oldest for m in messages(asked, told.ReplayRefused)] == [3]
+    assert t.machine.position == 3
+
+
+def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
+    """Else nobody could acknowledge them, and nothing would ever move again."""
+    wiring = layered([2, 1, 1], [(0, 1, "full"), (1, 2, "one")], memory=2, names=["s", "O", "sink"])
+    t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
+    t.machine.window = 2
+    t.batch(0, 0)
+    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    t.batch(1, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.batch(2, 1, term=5)
+    rebuild = only(t.batch(1, 1, term=5), do.RebuildState)
+    redo = only(
+        t.tell(
+            told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+        ),
+        do.ProcessBatch,
+    )
+    effects = t.done(redo)
+    assert t.machine.full
+    assert [m.batch for m in messages(effects, told.BatchArrived) if m.stable] == [1]
+
+
+def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
+    t = TaskUnderTest(3, wiring=chain(3), replicated=())
+    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.done(only(t.batch(0, 2), do.ProcessBatch))
+    t.tell(told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=1))
+    effects = t.machine.tick(cause="beat", now=t.scheme.trim_every_us)
+    assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]
+
+
+def test_a_replica_that_took_over_stores_its_state_if_all_stands_still() -> None:
+    t = TaskUnderTest(term=None, replicated=(1,))
+    for number in range(4):
+        t.advance(number)
+    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
+    assert [e for e in t.machine.tick(cause="b", now=1) if isinstance(e, do.StoreCheckpoint)] == []
+    stored = only(t.machine.tick(cause="b", now=2), do.StoreCheckpoint)
+    assert (stored.checkpoint.position, stored.checkpoint.term) == (4, 4)
 
 
 class Holder:

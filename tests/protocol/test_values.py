@@ -46,6 +46,7 @@ def test_an_edge_with_one_end_is_refused() -> None:
         ({"recovery": Recovery.GLOBAL, "replicated": (1,)}, "one by one"),
         ({"recovery": Recovery.GLOBAL, "tentative": Tentative()}, "one by one"),
         ({"replicated": (2, 1)}, "ascending"),
+        ({"window": 3}, "from one checkpoint to the next"),
         ({"suspect_after_us": 1}, "suspicion"),
     ],
 )

@@ -14,6 +14,7 @@ every-correction          what was tentative has been undone and replaced when a
 equal-message             a stable message equals the twin's, whoever sent it
 equal-state               a stable computation starts from the twin's state and input
 no-tentative              with replicas of all tasks and a live copy of each, none appears
+bounded-buffers           no copy keeps more batches than the scheme's window
 one-life                  no copy is hosted twice under one number
 recovery-order            no lost task is placed while one before it in the plan's order waits
 output-lateness           no task waits longer than the policy promises (`lateness`)
@@ -46,6 +47,7 @@ from harness.protocol.operators import TaskOperator
 from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.state import Phase
+from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
 
 
@@ -123,6 +125,7 @@ class Bystander:
         sinks = options.wiring.sinks
         self._stable = dict.fromkeys(sinks, 0)
         self._standing: dict[int, dict[int, Any]] = {sink: {} for sink in sinks}
+        self._window = options.scheme.window
         self._hosted: set[tuple[int, int]] = set()
         self.tentative_outputs = 0
         self.undos = 0
@@ -274,6 +277,22 @@ class Bystander:
                 f"{self._name(sink)} publishes tentative batch {record.batch} again",
             )
         self._standing[sink][record.batch] = record.payload
+
+    def handled(self, node: int, copy: TaskMachine) -> None:
+        """A copy has handled an input."""
+        window, run = self._window, copy.tentative
+        if (
+            len(copy.inbox.slots) > window
+            or len(copy.outbox.outputs) > window
+            or len(copy.unstored) > window
+            or (run is not None and len(run.outputs) > window)
+        ):
+            raise InvariantBroken(
+                "bounded-buffers",
+                f"{self._name(copy.task)} on node {node} keeps more than {window} batches: "
+                f"{len(copy.inbox.slots)} of input, {len(copy.outbox.outputs)} of output, "
+                f"{len(copy.unstored)} checkpoints",
+            )
 
     def noted(self, noted: Noted) -> None:
         note = noted.note

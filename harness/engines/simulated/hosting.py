@@ -36,6 +36,7 @@ class Observer(Protocol):
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None: ...
     def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None: ...
     def noted(self, noted: Noted) -> None: ...
+    def handled(self, node: int, copy: TaskMachine) -> None: ...
 
 
 class Tracer(Protocol):
@@ -147,8 +148,8 @@ class Hosting:
         self._coordinator_life = 0
         self._hosts: list[dict[int, int]] = [{} for _ in self.wiring.tasks]
         """Task to {node: incarnation} of the copies that are there."""
-        self._readers: dict[tuple[int, int, int], int] = {}
-        """(source, node, incarnation) to the next batch to read."""
+        self._readers: dict[tuple[int, int, int], tuple[int, int]] = {}
+        """(source, node, incarnation) to the next batch to read, and where to stop."""
         self._cut_batches = 0
         self.store_away = self.log_away = 0
         self.loss_percent = 0
@@ -210,6 +211,8 @@ class Hosting:
             watcher.after(node.number, copy, item, effects, clock)
         if copy is not None and self.validate:
             copy.validate()
+            for observer in self.observers:
+                observer.handled(node.number, copy)
         return effects
 
     def validate_all(self) -> None:

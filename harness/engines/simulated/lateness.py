@@ -30,7 +30,8 @@ heartbeat until it is noticed, one in which a promoted replica may show itself, 
 and the bound is closed at every sweep of a coordinator that has been up for as long.
 
 Where the promise says nothing: `Policy.SUSPEND` in the state it is for; batches of which nothing
-has come; sources, which wait for nothing; a node while it is paused, and what was pending when its
+has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
+is full; sources, which wait for nothing; a node while it is paused, and what was pending when its
 clock changed its rate (the simulated timer was set by the old one); closing once there was
 `FaultKind.WEATHER` (heartbeats get lost).
 How long computing takes is not bounded here: Property 1 is about waiting.
@@ -89,12 +90,14 @@ class Waiting:
     __slots__ = (
         "claimed", "closed", "due", "first", "incarnation", "lead", "parts", "publishing",
         "stable_at", "stable_ticket", "tentative_busy", "term", "terms", "unpublished", "width",
+        "window",
     )  # fmt: skip
 
-    def __init__(self, order: told.CopyOrdered, width: int) -> None:
+    def __init__(self, order: told.CopyOrdered, width: int, window: int) -> None:
         self.incarnation = order.incarnation
         self.term = order.term
         self.width = width
+        self.window = window
         self.stable_at = order.position
         """The next batch of the stable computation."""
         self.lead: int | None = None
@@ -137,7 +140,7 @@ class Waiting:
         known = self.terms.get(upstream, -1)
         if term > known:
             self.terms[upstream] = term
-        if not item.stable and term < known:
+        if batch >= self.stable_at + self.window or (not item.stable and term < known):
             return
         parts = self.parts.get(batch)
         if parts is None:
@@ -242,7 +245,8 @@ class Lateness:
         if waiting is None or waiting.incarnation != copy.incarnation:
             if not isinstance(item, told.CopyOrdered):
                 return
-            waiting = Waiting(item, len(self._wiring.upstream[task]))
+            width = len(self._wiring.upstream[task])
+            waiting = Waiting(item, width, self._options.scheme.window)
             self._copies[number][task] = waiting
             self._gone.pop(task, None)
         if isinstance(item, told.CopyPromoted) and item.term != waiting.term:
@@ -267,7 +271,7 @@ class Lateness:
                 f"{self._wiring.names[task]} on node {number} keeps its output of batch "
                 f"{min(waiting.unpublished)} to itself",
             )
-        ready = copy.term is not None and copy.phase is Phase.READY
+        ready = copy.term is not None and copy.phase is Phase.READY and not copy.full
         waiting.due = self._due(task, waiting, clock) if ready else None
         self.begun += waiting.due is not None
 
@@ -384,6 +388,8 @@ class Lateness:
     def _due(self, task: int, waiting: Waiting, clock: int) -> int | None:
         """By when the next batch must be begun if nothing else happens."""
         batch, rules = waiting.next, self._rules
+        if batch >= waiting.stable_at + waiting.window:
+            return None
         if waiting.lead is None:
             if waiting.stable_ticket is not None:
                 return None

@@ -57,6 +57,7 @@ def draw(
     if wiring is None:
         wiring = draw_sources(named(shape, random("wiring")), random("sources"))
     chosen = draw_scheme(name, wiring, random("options"))
+    chosen = replace(chosen, window=draw_window(chosen, random("window")))
     nodes, placement = draw_nodes(wiring, chosen, random("nodes"))
     options = Options(
         seed=seed,
@@ -127,6 +128,12 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
         snapshot_every=random.choice((0, 0, 3)) if method is Method.CHECKPOINT else 0,
         corrections=random.choice(list(Corrections)),
     )
+
+
+def draw_window(scheme: Scheme, random: Random) -> int:
+    """In half of the schedules buffers are small enough to be full at times."""
+    least = (scheme.checkpoint_every or 5) + 1
+    return random.choice((least, least + 2, 3 * least, 1000, 1000, 1000))
 
 
 def draw_nodes(

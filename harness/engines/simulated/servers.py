@@ -89,8 +89,15 @@ class Serving(Hosting):
 
     def _read_source(self, node: SimulatedNode, effect: do.ReadSource) -> None:
         key = (effect.task, node.number, effect.incarnation)
-        self._readers[key] = effect.from_batch
+        self._readers[key] = (effect.from_batch, effect.below)
         self._pump(key)
+
+    def _read_on(self, node: SimulatedNode, effect: do.ReadOn) -> None:
+        key = (effect.task, node.number, effect.incarnation)
+        if key in self._readers:
+            at, _ = self._readers[key]
+            self._readers[key] = (at, effect.below)
+            self._pump(key)
 
     def _stop_reading(self, node: SimulatedNode, effect: do.StopReading) -> None:
         self._readers.pop((effect.task, node.number, effect.incarnation), None)
@@ -110,7 +117,10 @@ class Serving(Hosting):
         if self.log_away or node.cut:
             return
         latency = self.options.network.log_us
-        for batch in range(self._readers[key], self._cut_batches):
+        at, below = self._readers[key]
+        end = max(at, min(below, self._cut_batches))
+        self._readers[key] = (end, below)
+        for batch in range(at, end):
             item = told.SourceRead(
                 cause=f"batch {batch} of source {source}",
                 task=source,
@@ -118,9 +128,8 @@ class Serving(Hosting):
                 batch=batch,
                 payload=self._source(source, batch),
             )
-            at = self.kernel.now + latency
-            self.kernel.at(at, ANSWER, self._tell, number, node.boot, item)
-        self._readers[key] = max(self._readers[key], self._cut_batches)
+            arrives = self.kernel.now + latency
+            self.kernel.at(arrives, ANSWER, self._tell, number, node.boot, item)
 
     def _source(self, source: int, batch: int) -> Any:
         if self._given_source is not None:

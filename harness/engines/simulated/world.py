@@ -203,4 +203,4 @@ _BY_PLACE: dict[Place, Callable[..., None]] = {
 }
 World.performers = {
     kind: _BY_PLACE[deed.place] for kind, deed in EFFECTS.items() if deed.place in _BY_PLACE
-} | {do.StopReading: World._stop_reading}
+} | {do.ReadOn: World._read_on, do.StopReading: World._stop_reading}

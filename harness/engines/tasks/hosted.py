@@ -43,9 +43,6 @@ from harness.protocol import inputs as told
 from harness.protocol.node import NodeMachine
 from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
 
-READ_AHEAD = 64
-"""Batches that a source hands over beyond the one its task processes."""
-
 
 def now_us() -> int:
     """This process's clock: monotonic, so that a wall clock that jumps changes nothing."""
@@ -85,6 +82,8 @@ class Hosted:
         self._incarnations: dict[int, int] = {}
         """Task to the copy that `_tails` belong to."""
         self._sources: dict[int, tuple[SourceReader, Tail]] = {}
+        self._read_below: dict[int, int] = {}
+        """Source to the first batch that its copy has not asked for."""
         self._outputs: dict[int, OutputTail] = {}
         self._waiting: dict[int, list[do.ClaimOutput | do.PublishOutput]] = {}
         """Sink to what it asked of its partition and was not answered yet."""
@@ -130,8 +129,6 @@ class Hosted:
         if self._over:
             return
         self._perform(self.machine.handle(item, now=now_us()))
-        if isinstance(item, told.BatchProcessed):
-            self._hold_sources()
 
     # -- copies and what they read -----------------------------------------------------------
 
@@ -310,14 +307,24 @@ class Hosted:
     # -- sources ---------------------------------------------------------------------------------
 
     def _read_source(self, effect: do.ReadSource) -> None:
-        reading = self._sources.get(effect.task)
+        task = effect.task
+        self._read_below[task] = effect.below
+        reading = self._sources.get(task)
         if reading is not None:
             if reading[0].next == effect.from_batch:
+                reading[1].hold(effect.from_batch >= effect.below)
                 return  # it waits for that batch as it is
             reading[1].stop()
-        topic, partition = self.job.source(effect.task)
+        topic, partition = self.job.source(task)
 
         def give(batch: int, table: Any) -> None:
+            current = self._sources.get(task)
+            if current is None or current[0] is not reader:
+                return  # a later one reads what this one has fetched
+            if batch >= self._read_below[task] - 1:
+                current[1].hold(True)
+            if batch >= self._read_below[task]:
+                return  # fetched together with what was asked for; read again when it is, too
             self.tell(
                 told.SourceRead(
                     cause=f"batch {batch} of {topic}[{partition}]",
@@ -346,11 +353,23 @@ class Hosted:
             if reading is not None:
                 reading[1].stop()
 
-    def _hold_sources(self) -> None:
-        """After a rewind a source could read hours at once: it stays a little ahead instead."""
-        for task, (reader, tail) in self._sources.items():
-            copy = self.machine.copies.get(task)
-            tail.hold(copy is not None and reader.next > copy.position + READ_AHEAD)
+    def _read_on(self, effect: do.ReadOn) -> None:
+        reading = self._sources.get(effect.task)
+        if reading is None or self._incarnations.get(effect.task) != effect.incarnation:
+            return
+        before = self._read_below[effect.task]
+        if reading[0].next <= before:
+            self._read_below[effect.task] = effect.below
+            reading[1].hold(False)
+        else:
+            again = do.ReadSource(
+                cause=effect.cause,
+                task=effect.task,
+                incarnation=effect.incarnation,
+                from_batch=before,
+                below=effect.below,
+            )
+            self._read_source(again)
 
     # -- output ----------------------------------------------------------------------------------
 
@@ -407,6 +426,7 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
     do.ClaimOutput: Hosted._ask_output,
     do.PublishOutput: Hosted._ask_output,
     do.ReadSource: Hosted._read_source,
+    do.ReadOn: Hosted._read_on,
     do.StopReading: Hosted._stop_reading,
     do.NoteCopy: Hosted._note,
 }
