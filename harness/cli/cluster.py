@@ -161,7 +161,7 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 
 def _describe(record: ClusterRecord) -> dict[str, Any]:
     """What can be told of a cluster from outside, without a secret."""
-    from harness.cluster.backends import find_backend
+    from harness.cluster.backends import backend_of
     from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
     from harness.cluster.processes import Machine
 
@@ -173,7 +173,7 @@ def _describe(record: ClusterRecord) -> dict[str, Any]:
         "state": _state(record, here),
         "up_for_s": round(time.time() - record.started_unix_s, 1),
         "directory": str(record.directory),
-        "servers": dict(find_backend(record.backend).servers(record)),
+        "servers": dict(backend_of(record).servers(record)),
         "addresses": json.loads(path.read_text()) if path.exists() else {},
         "credentials": {
             "kafka": str(kafka_file(record.directory)),

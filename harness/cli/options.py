@@ -39,10 +39,10 @@ profile_option = click.option(
 cluster_option = click.option(
     "--cluster",
     "backend",
-    type=click.Choice(list(BACKENDS)),
+    metavar=f"{'|'.join(BACKENDS)}|FILE.yaml",
     default=DEFAULT,
     show_default=True,
-    help="Where Kafka, Redis and Spark run.",
+    help="Where Kafka, Redis and Spark run; a file describes a cluster that exists already.",
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from harness.cluster.base import Action, Cluster, ClusterSpec
@@ -84,8 +85,36 @@ def _remove_docker(record: ClusterRecord) -> None:
     remove(record)
 
 
+def _make_external(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
+    raise UsageError(
+        "a cluster that exists already must be described",
+        remedy="give --cluster a YAML file like docker/external-example.yaml",
+    )
+
+
+def _external_servers(record: ClusterRecord) -> Mapping[str, bool]:
+    from harness.cluster.external.cluster import servers
+
+    return servers(record)
+
+
+def _remove_external(record: ClusterRecord) -> None:
+    from harness.cluster.external.cluster import remove
+
+    remove(record)
+
+
 _BREAK = frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
 _CUT = frozenset({Action.CUT, Action.HEAL})
+
+_EXTERNAL = Backend(
+    name="external",
+    summary="Kafka, Redis and Spark that exist already, described by a YAML file",
+    capabilities=frozenset(),
+    make=_make_external,
+    servers=_external_servers,
+    remove=_remove_external,
+)
 
 _ALL = (
     Backend(
@@ -106,14 +135,40 @@ _ALL = (
     ),
 )
 
+
+def _described(path: Path) -> Backend:
+    """The backend of one cluster that exists already."""
+    from harness.cluster.external.cluster import ExternalCluster
+    from harness.cluster.external.settings import read_settings
+
+    settings = read_settings(path)
+
+    def make(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
+        return ExternalCluster(settings, spec, keep=keep)
+
+    return replace(
+        _EXTERNAL, name=settings.name, capabilities=frozenset(settings.actions), make=make
+    )
+
+
 BACKENDS: Mapping[str, Backend] = {backend.name: backend for backend in _ALL}
 DEFAULT = "local"
 
 
 def find_backend(name: str) -> Backend:
-    """The backend called ``name``. Raises `UsageError` that lists them all."""
+    """The backend called ``name``, or described by the YAML file ``name``.
+
+    Raises `UsageError` that lists them all, or says what is wrong in the file.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return _described(Path(name))
     if name not in BACKENDS:
         raise UsageError(
             f"there is no cluster backend {name!r}", remedy=did_you_mean(name, BACKENDS)
         )
     return BACKENDS[name]
+
+
+def backend_of(record: ClusterRecord) -> Backend:
+    """The backend of a cluster on record, whatever became of the file that described it."""
+    return BACKENDS.get(record.backend, _EXTERNAL)

@@ -168,12 +168,12 @@ class OwnedCluster(Cluster):
 
     def _give_up(self) -> None:
         """After a failed start: nothing runs any more, the logs stay until the next start."""
-        from harness.cluster.backends import find_backend  # which lists this one
+        from harness.cluster.backends import backend_of  # which lists this one
 
         assert self._record is not None
         self._end_keeper()
         end_processes(self._record)
-        find_backend(self.backend).remove(self._record)
+        backend_of(self._record).remove(self._record)
         self.ended()
         remove_secrets(self.run_directory)
         self._registry.add(replace(self._record, owner=NOBODY))

@@ -144,10 +144,10 @@ class Registry:
     def bury(self, record: ClusterRecord) -> None:
         """Kill every process of the cluster, remove all that its backend made and its directory,
         and strike it off the register."""
-        from harness.cluster.backends import find_backend  # which builds on this module
+        from harness.cluster.backends import backend_of  # which builds on this module
 
         end_processes(record)
-        find_backend(record.backend).remove(record)
+        backend_of(record).remove(record)
         if record.keep:
             remove_secrets(record.directory)
         elif journal_path(record.directory).exists():  # it is a run directory, nothing else

@@ -114,11 +114,15 @@ def application_settings(
         "spark.pyspark.python": executor_python,
         "spark.pyspark.driver.python": sys.executable,
         "spark.sql.warehouse.dir": str(warehouse),
-        **_on_racks(spec, racks),
+        **_on_rack(one_rack(spec, racks)),
     }
 
 
-def _on_racks(spec: ClusterSpec, racks: Sequence[str] | None) -> dict[str, str]:
+def one_rack(spec: ClusterSpec, racks: Sequence[str] | None) -> str | None:
+    """The rack that an application is to be kept on; None for all of them.
+
+    Raises `UsageError` for racks that cannot be asked for.
+    """
     known = [f"r{number}" for number in range(1, spec.racks + 1)]
     wanted = set(known if racks is None else racks)
     if unknown := sorted(wanted - set(known)):
@@ -127,13 +131,17 @@ def _on_racks(spec: ClusterSpec, racks: Sequence[str] | None) -> dict[str, str]:
             remedy=f"use one of its racks: {', '.join(known)}",
         )
     if wanted == set(known):
-        return {}
+        return None
     if len(wanted) != 1:
         raise UsageError(
             f"an application can be kept on one rack or use all of them, not on {sorted(wanted)}",
             remedy="name one rack, or start a cluster with other racks",
         )
-    return {f"spark.executor.resource.{rack_resource(wanted.pop())}.amount": "1"}
+    return wanted.pop()
+
+
+def _on_rack(rack: str | None) -> dict[str, str]:
+    return {f"spark.executor.resource.{rack_resource(rack)}.amount": "1"} if rack else {}
 
 
 def driver_environment(

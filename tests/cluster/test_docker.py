@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import secrets
 import socket
 import struct
 import termios
@@ -159,12 +160,17 @@ def test_nodes_of_one_container_die_alone_and_a_dead_harness_leaves_nothing() ->
 
 def _host(cluster: DockerCluster) -> HostProcess:
     """A process in the worker's container that says who it is and waits to be killed."""
+    path = f"/tmp/host-{secrets.token_hex(4)}"
     program = (
-        "import json, time; from harness.cluster.processes import HostProcess; "
-        "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
+        "import json, pathlib, time; from harness.cluster.processes import HostProcess; "
+        f"path = pathlib.Path({path!r}); draft = path.with_suffix('.draft'); "
+        "draft.write_text(json.dumps(HostProcess.here().to_json())); draft.rename(path); "
+        "time.sleep(600)"
     )
-    _, stream = cluster._containers.of("r1w1").exec_run(["python", "-c", program], stream=True)
-    return HostProcess.from_json(json.loads(next(stream)))
+    container = cluster._containers.of("r1w1")
+    container.exec_run(["python", "-c", program], detach=True)
+    eventually(lambda: container.exec_run(["test", "-e", path]).exit_code == 0)
+    return HostProcess.from_json(json.loads(container.exec_run(["cat", path]).output))
 
 
 def connected(host: str, port: int) -> socket.socket:

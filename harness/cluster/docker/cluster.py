@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from harness.cluster.base import Action, ClusterSpec, Node, Report, Usage, Victim
@@ -111,6 +112,7 @@ class DockerCluster(OwnedCluster):
     def ended(self) -> None:
         if hasattr(self, "_containers"):
             self._containers.forget()
+        self._client.close()
 
     @property
     def kafka(self) -> KafkaEndpoint:
@@ -328,10 +330,12 @@ _TITLES = {"kafka": "the Kafka broker", "redis": "Redis", "master": "the Spark m
 
 def servers(record: ClusterRecord) -> dict[str, bool]:
     """Every container of a cluster on record: whether it runs."""
-    found = states(daemon.connect(), record.run)
+    with closing(daemon.connect()) as client:
+        found = states(client, record.run)
     return {role: state == "running" for role, state in sorted(found.items())}
 
 
 def remove(record: ClusterRecord) -> None:
     """Remove the containers and the network of a cluster on record."""
-    daemon.remove_run(daemon.connect(), record.run)
+    with closing(daemon.connect()) as client:
+        daemon.remove_run(client, record.run)

@@ -1,0 +1,342 @@
+"""The external backend: Kafka, Redis and Spark that exist already, as a file describes them.
+
+Nothing is started and nothing is stopped here. Everything that a run makes there begins with
+``faultline-<run>-`` and is removed after it, by this harness, by its keeper, or by the next start.
+Before the first run it is checked that topics and keys can be written, that every node is up and
+its clock right, and that executors run the same Python, the same Spark and the same code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from harness.cluster.base import Action, ClusterSpec, Node, Report, Usage, Victim
+from harness.cluster.connection import write_credentials
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.external.code import of_sources, write_archive
+from harness.cluster.external.nodes import ExternalNodes
+from harness.cluster.external.servers import (
+    check_kafka,
+    check_redis,
+    remove_checkpoints,
+    remove_keys,
+    remove_topics,
+)
+from harness.cluster.external.settings import ExternalSettings, read_settings
+from harness.cluster.owned import OwnedCluster
+from harness.cluster.ownership import ClusterRecord
+from harness.cluster.processes import HostProcess
+from harness.cluster.programs import find_programs
+from harness.cluster.run_directory import make_place
+from harness.cluster.spark import (
+    LOG4J,
+    REPOSITORY,
+    application_settings,
+    driver_environment,
+    one_rack,
+)
+from harness.errors import EnvironmentFailure, UsageError
+
+PROBE_LIMIT_S = 180.0
+_HEALTH_EVERY_S = 5.0
+
+
+class ExternalCluster(OwnedCluster):
+    """Servers of somebody else's, used under a prefix of our own."""
+
+    def __init__(
+        self,
+        settings: ExternalSettings,
+        spec: ClusterSpec,
+        run_directory: Path | None = None,
+        *,
+        keep: bool = False,
+    ) -> None:
+        _check_shape(settings, spec)
+        super().__init__(spec, run_directory, keep=keep)
+        self.backend = settings.name
+        prefix = prefix_of(self.run)
+        self._settings = settings
+        self._kafka = replace(settings.kafka, topic_prefix=prefix)
+        self._redis = replace(settings.redis, key_prefix=prefix)
+        self._nodes = ExternalNodes(settings, os.environ)
+        self._made: list[str] = []
+        self._healthy_at_s = 0.0
+
+    def prepare(self, report: Report) -> None:
+        self._programs = find_programs(report)
+
+    def resources(self) -> Mapping[str, Any]:
+        return {"settings": str(self._settings.path.absolute())}
+
+    def bring_up(self, report: Report) -> None:
+        report("looking whether Kafka and Redis can be written")
+        check_kafka(self._kafka)
+        check_redis(self._redis)
+        report("looking whether every node is up")
+        self._nodes.demand_up()
+        self._nodes.check_clocks()
+        if self._settings.spark.code == "archive":
+            write_archive(self.run_directory, REPOSITORY)
+        write_credentials(
+            self.run_directory,
+            kafka=self._kafka,
+            redis=self._redis,
+            settings=self.spark_conf(),
+            secret=self._settings.spark.secret,
+            log4j=LOG4J,
+        )
+        report("looking which Spark, Python and code the executors run")
+        self._probe()
+
+    def ended(self) -> None:
+        """Nothing of it is this process's."""
+
+    @property
+    def kafka(self) -> KafkaEndpoint:
+        return self._kafka
+
+    @property
+    def redis(self) -> RedisEndpoint:
+        return self._redis
+
+    def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
+        self.demand_started()
+        spark = self._settings.spark
+        rack = one_rack(self.spec, racks)
+        conf = application_settings(
+            master_url=spark.master,
+            spec=self.spec,
+            jars=self._programs.connector_jars,
+            driver_host=spark.driver_host,
+            java_options="-XX:-UsePerfData",
+            executor_python=spark.python,
+            warehouse=self.run_directory / "warehouse",
+            racks=None,
+        )
+        if spark.secret is None:
+            del conf["spark.authenticate"]
+        if spark.code == "archive":
+            archive = str(self.run_directory / "faultline.zip")
+            conf |= {"spark.submit.pyFiles": archive, "spark.files": archive}
+        return {**conf, **spark.conf, **self._on_rack(rack)}
+
+    def driver_environment(self) -> dict[str, str]:
+        self.demand_started()
+        return driver_environment(
+            java_home=self._programs.java_home,
+            spark_home=self._programs.spark_home,
+            run_directory=self.run_directory,
+            run=self.run,
+            host=self._settings.spark.driver_host,
+            executor_python=self._settings.spark.python,
+        )
+
+    def health(self) -> None:
+        """Asks Kafka and Redis, at most once in some seconds: they are far away."""
+        import redis
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        self.demand_started()
+        if time.monotonic() - self._healthy_at_s < _HEALTH_EVERY_S:
+            return
+        try:
+            AdminClient({**self._kafka.confluent(), "log_level": 0}).list_topics(timeout=15)
+            with self._redis.client(socket_timeout=15) as client:
+                client.ping()
+        except (KafkaException, redis.RedisError) as error:
+            raise EnvironmentFailure(
+                f"the cluster of {self._settings.path} is ill: {error}",
+                remedy="see what became of its Kafka and its Redis",
+            ) from error
+        self._healthy_at_s = time.monotonic()
+
+    def nodes(self) -> Sequence[Node]:
+        return self._settings.nodes
+
+    def alive(self) -> Mapping[str, bool]:
+        self.demand_started()
+        return self._nodes.alive()
+
+    def capabilities(self) -> frozenset[Action]:
+        return frozenset(self._settings.actions)
+
+    def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        self.demand_started()
+        if action not in self.capabilities():
+            raise UsageError(
+                f"the cluster of {self._settings.path} cannot {action} {target}",
+                remedy=f"add a command `{action}` to it, or use "
+                + ", ".join(sorted(self.capabilities())),
+            )
+        return self._nodes.apply(action, self.resolve(target))
+
+    def restore(self, report: Report) -> None:
+        self.demand_started()
+        self.health()
+        self._nodes.restore(report)
+
+    def usage(self) -> Mapping[str, Usage]:
+        self.demand_started()
+        return self._nodes.usage()
+
+    def register_host(self, node: str, host: HostProcess) -> None:
+        raise UsageError(
+            f"node {node} of the cluster of {self._settings.path} is a whole worker, so no process "
+            "can be registered for it",
+            remedy="use one node to a worker here",
+        )
+
+    def checkpoint_location(self, name: str) -> str:
+        self.demand_started()
+        # The same names as everywhere, whatever the storage would allow.
+        make_place(self.run_directory / "checkpoints", name)
+        self._made.append(name)
+        return f"{checkpoints_of(self._settings, self.run)}/{name}"
+
+    def tidy(self) -> None:
+        super().tidy()
+        if self._made:
+            uri = checkpoints_of(self._settings, self.run)
+            remove_checkpoints(self._settings, uri, os.environ)
+            self._made.clear()
+
+    def clock_offset_s(self) -> Mapping[str, float | None]:
+        return self._nodes.clock_offset_s()
+
+    def _on_rack(self, rack: str | None) -> Mapping[str, str]:
+        if rack is None:
+            return {}
+        if rack not in self._settings.spark.rack_conf:
+            raise UsageError(
+                f"an application cannot be kept on rack {rack} of the cluster of "
+                f"{self._settings.path}",
+                remedy="give spark.rack_conf: per rack the settings that keep an application there "
+                "(a worker resource of the rack, or a node selector)",
+            )
+        return self._settings.spark.rack_conf[rack]
+
+    def _probe(self) -> None:
+        log = self.run_directory / "logs" / "probe.log"
+        with log.open("wb") as errors:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-m", "harness.cluster.external.probe"],
+                    input=json.dumps(self.spark_conf()).encode() + b"\n",
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env={**os.environ, **self.driver_environment()},
+                    cwd=REPOSITORY,
+                    timeout=PROBE_LIMIT_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise probe_failure("got no executors in time", log.read_text()) from error
+        if done.returncode != 0:
+            raise probe_failure("failed", log.read_text(errors="replace"))
+        check_executors(json.loads(done.stdout), of_sources(REPOSITORY), self._settings.spark.code)
+
+
+def probe_failure(how: str, log: str) -> EnvironmentFailure:
+    """What the log of a failed application means."""
+    last = "\n".join(f"    {line}" for line in log.strip().splitlines()[-8:])
+    if "PYTHON_VERSION_MISMATCH" in log:
+        remedy = f"executors need Python {sys.version_info[0]}.{sys.version_info[1]}: spark.python"
+    elif "InvalidClassException" in log or "incompatible" in log:
+        remedy = f"the cluster runs another Spark: it must be {pyspark.__version__}"
+    elif "SaslMessage" in log or "authenticat" in log:
+        remedy = "the master asks for a secret that was not given (or the other way): spark.secret"
+    elif "Cannot run program" in log:
+        remedy = "spark.python names no program on the executors"
+    elif "has not accepted any resources" in log:
+        remedy = "no worker is free or large enough, or none can reach spark.driver_host"
+    else:
+        remedy = "see whether spark.master and spark.driver_host are right from both sides"
+    return EnvironmentFailure(f"a first application {how}; its last words:\n{last}", remedy=remedy)
+
+
+def check_executors(found: Sequence[Mapping[str, Any]], code: str, way: str) -> None:
+    """Raise `EnvironmentFailure` for an executor that would run something else than the driver."""
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for executor in found:
+        where = f"the executor on {executor['host']}"
+        if not str(executor["python"]).startswith(f"{own}."):
+            raise EnvironmentFailure(
+                f"{where} runs Python {executor['python']}, the driver {own}",
+                remedy="both need the same minor version: correct spark.python",
+            )
+        if executor["pyspark"] != pyspark.__version__:
+            raise EnvironmentFailure(
+                f"{where} has PySpark {executor['pyspark']}, the driver {pyspark.__version__}",
+                remedy="install the version that requirements.lock pins there",
+            )
+        if executor["code"] != code:
+            lacks = executor["code"] is None
+            raise EnvironmentFailure(
+                f"{where} {'lacks this code' if lacks else 'has other code than this checkout'}",
+                remedy="use `code: archive`" if way == "image" else "see the executor's log",
+            )
+
+
+def prefix_of(run: str) -> str:
+    """Of every topic and key of a run."""
+    return f"faultline-{run}-"
+
+
+def checkpoints_of(settings: ExternalSettings, run: str) -> str:
+    return f"{settings.checkpoints}/faultline-{run}"
+
+
+def _check_shape(settings: ExternalSettings, spec: ClusterSpec) -> None:
+    racks: dict[str, int] = {}
+    for node in settings.nodes:
+        racks[node.rack] = racks.get(node.rack, 0) + 1
+    has = f"{len(racks)} rack(s) of {', '.join(map(str, racks.values()))} node(s)"
+    if spec.nodes_per_worker != 1:
+        raise UsageError(
+            f"{spec.nodes_per_worker} nodes to a worker were asked for, and the nodes of "
+            f"{settings.path} are whole workers",
+            remedy="use --cluster local or docker for what breaks parts of a worker",
+        )
+    if len(racks) < spec.racks or min(racks.values()) < spec.workers_per_rack:
+        raise UsageError(
+            f"{spec.racks} rack(s) of {spec.workers_per_rack} worker(s) were asked for, and "
+            f"{settings.path} has {has}",
+            remedy="describe more nodes, or run what needs fewer",
+        )
+
+
+def servers(record: ClusterRecord) -> dict[str, bool]:
+    """Every node of a cluster on record: whether it is up."""
+    settings = _settings_of(record)
+    return dict(ExternalNodes(settings, os.environ).alive())
+
+
+def remove(record: ClusterRecord) -> None:
+    """Remove topics, keys and checkpoints of a run on record."""
+    settings = _settings_of(record)
+    remove_topics(replace(settings.kafka, topic_prefix=prefix_of(record.run)))
+    remove_keys(replace(settings.redis, key_prefix=prefix_of(record.run)))
+    remove_checkpoints(settings, checkpoints_of(settings, record.run), os.environ)
+
+
+def _settings_of(record: ClusterRecord) -> ExternalSettings:
+    try:
+        return read_settings(Path(record.resources["settings"]))
+    except UsageError as error:
+        raise EnvironmentFailure(
+            f"run {record.run} left something on a cluster whose description cannot be read: "
+            f"{error.what}",
+            remedy=f"{error.remedy}; then run `faultline cluster down`",
+        ) from error

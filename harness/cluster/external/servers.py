@@ -1,0 +1,178 @@
+"""Checks of foreign servers before anything relies on them, and removal of what a run made."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.external.settings import ExternalSettings
+from harness.errors import EnvironmentFailure
+
+OLDEST_REDIS = (5, 0)
+_WITHIN_S = 30.0
+
+
+def check_kafka(kafka: KafkaEndpoint) -> None:
+    """Raise `EnvironmentFailure` unless a topic can be made, written, read and deleted."""
+    from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    try:
+        brokers = admin.list_topics(timeout=_WITHIN_S).brokers
+    except KafkaException as error:
+        raise EnvironmentFailure(
+            f"Kafka at {kafka.bootstrap} cannot be reached or refuses to talk: {error.args[0]}",
+            remedy="see whether the addresses, the mechanism and the credentials are right, and "
+            "whether this machine may connect; brokers older than 2.1 are too old",
+        ) from error
+    if len(brokers) < kafka.replication:
+        raise EnvironmentFailure(
+            f"Kafka has {len(brokers)} broker(s), and topics are to have {kafka.replication} "
+            "copies",
+            remedy="lower kafka.replication",
+        )
+    topic = f"{kafka.topic_prefix}probe"
+    try:
+        wanted = NewTopic(topic, 1, kafka.replication)
+        for future in admin.create_topics([wanted], operation_timeout=_WITHIN_S).values():
+            future.result(_WITHIN_S)
+        producer = Producer({**kafka.confluent(), "message.timeout.ms": int(_WITHIN_S * 1000)})
+        refused: list[Any] = []
+        producer.produce(topic, b"probe", on_delivery=lambda error, _: refused.append(error))
+        producer.flush(_WITHIN_S)
+        if refused != [None]:
+            raise EnvironmentFailure(
+                f"Kafka takes no record: {refused or 'no answer'}",
+                remedy="this user must be allowed to write topics that begin with "
+                f"{kafka.topic_prefix}",
+            )
+        consumer = Consumer({**kafka.confluent(), "group.id": topic})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        message = consumer.poll(_WITHIN_S)
+        consumer.close()
+        if message is None or message.error() is not None:
+            raise EnvironmentFailure(
+                "Kafka gives back no record that it took: "
+                f"{message.error() if message else 'none came'}",
+                remedy="this user must be allowed to read topics and groups that begin with "
+                f"{kafka.topic_prefix}",
+            )
+    except KafkaException as error:
+        raise EnvironmentFailure(
+            f"Kafka lets no topic be made: {error.args[0]}",
+            remedy="this user must be allowed to make and delete topics that begin with "
+            f"{kafka.topic_prefix}",
+        ) from error
+    finally:
+        remove_topics(kafka)
+
+
+def remove_topics(kafka: KafkaEndpoint) -> None:
+    """Delete every topic that begins with the run's prefix, and wait until they are gone."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    assert kafka.topic_prefix, "without a prefix these would be all topics of somebody's broker"
+    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    deadline = time.monotonic() + _WITHIN_S
+    try:
+        while ours := _topics(admin, kafka.topic_prefix):
+            if time.monotonic() > deadline:
+                raise EnvironmentFailure(
+                    f"{len(ours)} topics that begin with {kafka.topic_prefix} are still there",
+                    remedy="this user must be allowed to delete them; delete them by hand",
+                )
+            for future in admin.delete_topics(ours, operation_timeout=_WITHIN_S).values():
+                future.result(_WITHIN_S)
+            time.sleep(0.1)
+    except KafkaException as error:
+        raise EnvironmentFailure(
+            f"topics that begin with {kafka.topic_prefix} could not be deleted: {error.args[0]}",
+            remedy="delete them by hand, or run `faultline cluster down` once Kafka answers",
+        ) from error
+
+
+def _topics(admin: Any, prefix: str) -> list[str]:
+    found = admin.list_topics(timeout=_WITHIN_S).topics
+    return [name for name in found if name.startswith(prefix)]
+
+
+def check_redis(endpoint: RedisEndpoint) -> None:
+    """Raise `EnvironmentFailure` unless a key can be set and deleted on a server that is new
+    enough."""
+    import redis
+
+    where = f"Redis at {endpoint.host}:{endpoint.port}"
+    with endpoint.client(socket_timeout=_WITHIN_S) as client:
+        try:
+            version = str(client.info("server")["redis_version"])
+            client.set(f"{endpoint.key_prefix}probe", b"probe", ex=60)
+            client.delete(f"{endpoint.key_prefix}probe")
+        except redis.ReadOnlyError as error:
+            raise EnvironmentFailure(
+                f"{where} is read-only", remedy="name the primary, not a replica"
+            ) from error
+        except redis.RedisError as error:
+            raise EnvironmentFailure(
+                f"{where} cannot be used: {error}",
+                remedy="see whether the address and the credentials are right, and whether this "
+                f"user may write keys that begin with {endpoint.key_prefix}",
+            ) from error
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+        raise EnvironmentFailure(
+            f"{where} is version {version}",
+            remedy=f"use Redis {OLDEST_REDIS[0]} or newer, or Valkey",
+        )
+
+
+def remove_keys(endpoint: RedisEndpoint) -> None:
+    """Delete every key that begins with the run's prefix."""
+    import redis
+
+    assert endpoint.key_prefix, "without a prefix these would be all keys of somebody's server"
+    try:
+        with endpoint.client(socket_timeout=_WITHIN_S) as client:
+            for key in client.scan_iter(match=f"{endpoint.key_prefix}*", count=1000):
+                client.delete(key)
+    except redis.RedisError as error:
+        raise EnvironmentFailure(
+            f"keys that begin with {endpoint.key_prefix} could not be deleted: {error}",
+            remedy="delete them by hand, or run `faultline cluster down` once Redis answers",
+        ) from error
+
+
+def remove_checkpoints(
+    settings: ExternalSettings, uri: str, environment: Mapping[str, str]
+) -> None:
+    """Remove a run's directory of the checkpoint storage."""
+    if settings.remove_checkpoints is None:
+        shutil.rmtree(Path(unquote(urlsplit(uri).path)), ignore_errors=True)
+        return
+    command = settings.remove_checkpoints.filled({"uri": uri})
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=dict(environment),
+            timeout=settings.timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFailure(
+            f"`{command[0]}` could not remove {uri}: {error}", remedy="remove it by hand"
+        ) from error
+    if done.returncode != 0:
+        raise EnvironmentFailure(
+            f"`{' '.join(command)}` ended with exit code {done.returncode}: "
+            f"{done.stderr.strip()[-500:]}",
+            remedy="try the command by hand",
+        )

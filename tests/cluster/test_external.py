@@ -1,0 +1,149 @@
+"""A cluster that exists already: the contract, tried on a local one as if it were foreign."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cluster.backends import find_backend
+from harness.cluster.base import Action, Cluster
+from harness.cluster.external.cluster import ExternalCluster, prefix_of
+from harness.cluster.external.servers import check_kafka, check_redis
+from harness.cluster.external.settings import read_settings
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.ownership import Registry
+from harness.cluster.spark import REPOSITORY
+from harness.errors import EnvironmentFailure
+from tests.cluster.contract import SPEC, ClusterContract, silent
+
+FOREIGN = Path(__file__).parent / "foreign.py"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Records of this module only: nothing of the user's is swept, or in the way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setenv("PYTHONPATH", str(REPOSITORY))
+        yield
+
+
+def describe(local: LocalCluster, directory: Path) -> Path:
+    """The file that its owner would write for it."""
+    defaults = (local.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
+    secret = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
+    assert secret is not None
+    for name, text in {
+        "kafka": local.kafka.password,
+        "redis": local.redis.password,
+        "spark": secret[1],
+    }.items():
+        (directory / name).write_text(f"{text}\n")
+    document: dict[str, Any] = {
+        "kafka": {
+            "bootstrap": local.kafka.bootstrap,
+            "mechanism": local.kafka.mechanism,
+            "username": local.kafka.username,
+            "password": {"file": "kafka"},
+        },
+        "redis": {
+            "url": f"redis://{local.redis.host}:{local.redis.port}/0",
+            "password": {"file": "redis"},
+        },
+        "spark": {
+            "master": local.spark_conf()["spark.master"],
+            "secret": {"file": "spark"},
+            "driver_host": "127.0.0.1",
+            "python": sys.executable,
+            "rack_conf": {
+                rack: {f"spark.executor.resource.rack_{rack}.amount": "1"} for rack in ("r1", "r2")
+            },
+        },
+        "checkpoints": (directory / "checkpoints").as_uri(),
+        "nodes": [
+            {"rack": node.rack, "host": node.host, "unit": node.worker} for node in local.nodes()
+        ],
+        "commands": {
+            order: f"{sys.executable} {FOREIGN} {order} {local.run} {{unit}}"
+            for order in ("up", "kill", "restart", "clock")
+        },
+    }
+    path = directory / "foreign.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+class TestExternalCluster(ClusterContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def foreign(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+        with LocalCluster(SPEC) as local:
+            local.start(silent)
+            yield describe(local, tmp_path_factory.mktemp("foreign"))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls, foreign: Path) -> Iterator[Cluster]:
+        backend = find_backend(str(foreign))
+        with backend.make(SPEC) as cluster:
+            cluster.start(silent)
+            yield cluster
+        assert not (foreign.parent / "checkpoints" / f"faultline-{cluster.run}").exists()
+        assert cluster.run not in {record.run for record in Registry().records()}
+
+    def test_its_kind_stands_in_records_and_changes_with_the_file(
+        self, cluster: Cluster, foreign: Path, tmp_path: Path
+    ) -> None:
+        assert re.fullmatch(r"external-foreign-[0-9a-f]{8}", cluster.backend)
+        other = tmp_path / "foreign.yaml"
+        other.write_text(foreign.read_text().replace("file: ", f"file: {foreign.parent}/") + "\n")
+        assert read_settings(other).name != cluster.backend
+
+    def test_what_a_dead_run_left_is_removed_and_nothing_else(
+        self, cluster: Cluster, foreign: Path
+    ) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient(cluster.kafka.confluent())
+        dead = ExternalCluster(read_settings(foreign), SPEC)
+        names = [f"{prefix_of(dead.run)}left", "somebody-elses"]
+        for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+            future.result(30)
+        with cluster.redis.client() as client:
+            client.set(f"{prefix_of(dead.run)}left", 1)
+            client.set("somebody-elses", 1)
+            (record,) = (r for r in Registry().records() if r.run == cluster.run)
+            abandoned = replace(record, run=dead.run, directory=foreign.parent / "none")
+            Registry().add(abandoned)
+            Registry().bury(abandoned)
+            assert client.keys("*") == [b"somebody-elses"]
+        topics = set(admin.list_topics(timeout=30).topics)
+        assert "somebody-elses" in topics
+        assert names[0] not in topics
+        cluster.health()
+
+    def test_a_kill_that_does_nothing_is_found_out(
+        self, foreign: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from harness.cluster.external import nodes
+
+        monkeypatch.setattr(nodes, "EFFECT_LIMIT_S", 0.5)
+        settings = read_settings(foreign)
+        idle = replace(settings.up, words=("true",))
+        broken = replace(settings, actions={**settings.actions, Action.KILL: idle})
+        with pytest.raises(EnvironmentFailure, match="after its command `kill` ended well"):
+            nodes.ExternalNodes(broken, {}).apply(Action.KILL, settings.nodes[:1])
+
+    def test_servers_that_refuse_are_told_before_anything_is_measured(self, foreign: Path) -> None:
+        settings = read_settings(foreign)
+        with pytest.raises(EnvironmentFailure, match="cannot be reached or refuses"):
+            check_kafka(replace(settings.kafka, password="wrong", topic_prefix="x-"))
+        with pytest.raises(EnvironmentFailure, match="cannot be used"):
+            check_redis(replace(settings.redis, password="wrong", key_prefix="x-"))

@@ -1,0 +1,267 @@
+"""What of the external backend needs no cluster: its description, its commands, its judgements."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+import yaml
+
+from harness.cluster.backends import find_backend
+from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.external.cluster import ExternalCluster, check_executors, probe_failure
+from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
+from harness.cluster.external.nodes import ExternalNodes
+from harness.cluster.external.settings import Command, ExternalSettings, read_settings
+from harness.cluster.spark import REPOSITORY
+from harness.errors import EnvironmentFailure, UsageError
+
+MINIMAL: dict[str, Any] = {
+    "kafka": {"bootstrap": "k:9092"},
+    "redis": {"url": "redis://r:6379/2"},
+    "spark": {"master": "spark://m:7077", "driver_host": "10.0.0.1", "python": "/usr/bin/python3"},
+    "checkpoints": "file:///shared/checkpoints/",
+    "nodes": [
+        {"rack": "r1", "host": "a"},
+        {"rack": "r2", "host": "b"},
+        {"rack": "r1", "host": "c"},
+    ],
+    "commands": {"up": "true", "kill": "ssh {host} kill", "restart": "ssh {host} start"},
+}
+
+
+def described(directory: Path, change: Callable[[dict[str, Any]], object] | None = None) -> Path:
+    document = copy.deepcopy(MINIMAL)
+    if change is not None:
+        change(document)
+    path = directory / "lab.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_the_smallest_description_is_enough(tmp_path: Path) -> None:
+    settings = read_settings(described(tmp_path))
+    assert [(n.name, n.worker, n.host) for n in settings.nodes] == [
+        ("r1n1", "r1w1", "a"),
+        ("r1n2", "r1w2", "c"),
+        ("r2n1", "r2w1", "b"),
+    ]
+    assert settings.checkpoints == "file:///shared/checkpoints"
+    assert settings.redis.database == 2
+    assert settings.spark.code == "archive"
+    backend = find_backend(str(settings.path))
+    assert backend.capabilities == {Action.KILL, Action.RESTART}
+    with pytest.raises(UsageError, match="needs cut, which a external-lab"):
+        backend.demand([Action.CUT], "the schedule")
+
+
+def test_the_example_shows_what_can_be_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("KAFKA_PASSWORD", "REDIS_PASSWORD", "SPARK_SECRET"):
+        monkeypatch.setenv(f"FAULTLINE_{name}", f"secret of {name}")
+    (tmp_path / "ca.pem").write_text("CERTIFICATE")
+    path = tmp_path / "example.yaml"
+    path.write_text((REPOSITORY / "docker" / "external-example.yaml").read_text())
+    settings = read_settings(path)
+    assert settings.kafka.password == "secret of KAFKA_PASSWORD"
+    assert settings.kafka.tls is not None
+    assert settings.kafka.tls.ca == "CERTIFICATE"
+    assert settings.spark.rack_conf["r2"] == {"spark.executor.resource.rack_r2.amount": "1"}
+    assert settings.remove_checkpoints is not None
+    assert "secret of" not in repr(settings)
+
+
+def _set(*keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: dict[str, Any]) -> None:
+        for key in keys[:-1]:
+            document = document[key]
+        document[keys[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "remedy"),
+    [
+        (_set("kafak", to={}), "unknown key 'kafak'", "kafka"),
+        (lambda d: d.pop("redis"), "lacks redis", "add it"),
+        (_set("kafka", "password", to="plain"), "password is written into the file", "env"),
+        (_set("kafka", "password", to={"env": "NOT_SET_HERE"}), r"\$NOT_SET_HERE", "set it"),
+        (_set("kafka", "password", to={"file": "gone"}), "is to come from", "path"),
+        (_set("redis", "url", to="redis://:pw@r/0"), "holds a password", "env"),
+        (_set("redis", "url", to="http://r"), "is no Redis URL", "redis://"),
+        (_set("spark", "code", to="git"), "spark.code is 'git'", "archive"),
+        (_set("spark", "rack_conf", to={"r9": {}}), "names 'r9'", "r1"),
+        (_set("checkpoints", to="/shared"), "is no URI", "file://"),
+        (_set("checkpoints", to="s3a://b/c"), "how to remove", "remove"),
+        (_set("nodes", to=[]), "no list of nodes", "at least one"),
+        (_set("nodes", to=[{"rack": "left", "host": "a"}]), "is 'left'", "r1, r2"),
+        (_set("nodes", to=[{"rack": "r2", "host": "a"}]), "has the racks", "r1, r2"),
+        (_set("commands", "kill", to="ssh {hots} kill"), "a place {hots}", "{host}"),
+        (_set("commands", "kill", to="ssh 'x"), "commands.kill cannot be read", "mend"),
+        (_set("commands", "kill", to=""), "commands.kill is empty", "program"),
+        (_set("commands", "cut", to="true"), "only one of cut and heal", "both or neither"),
+        (_set("kafka", "mechanism", to="PLAIN"), "needs a user's name", "give both"),
+    ],
+)
+def test_what_is_wrong_in_a_description_is_named(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str, remedy: str
+) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        read_settings(described(tmp_path, change))
+    assert remedy in caught.value.remedy
+
+
+def test_a_file_that_is_no_description_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_settings(tmp_path / "none.yaml")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    with pytest.raises(UsageError, match="is no YAML"):
+        read_settings(tmp_path / "broken.yaml")
+    (tmp_path / "list.yaml").write_text("- 1")
+    with pytest.raises(UsageError, match="holds no keys"):
+        read_settings(tmp_path / "list.yaml")
+
+
+def test_a_value_cannot_become_a_command() -> None:
+    command = Command(words=("ssh", "{host}", "kill"))
+    assert command.filled({"host": "a; rm -rf /"}) == ["ssh", "a; rm -rf /", "kill"]
+
+
+def test_a_shape_that_it_has_not_is_refused(tmp_path: Path) -> None:
+    settings = read_settings(described(tmp_path))
+    ExternalCluster(settings, ClusterSpec(racks=2))
+    with pytest.raises(UsageError, match="has 2 rack"):
+        ExternalCluster(settings, ClusterSpec(racks=2, workers_per_rack=2))
+    with pytest.raises(UsageError, match="are whole workers"):
+        ExternalCluster(settings, ClusterSpec(nodes_per_worker=2))
+
+
+def scripted(directory: Path, **commands: str) -> ExternalSettings:
+    """Nodes that are files: one that exists is up."""
+    for name in ("a", "b", "c"):
+        (directory / name).touch()
+    return read_settings(
+        described(
+            directory,
+            lambda d: d["commands"].update(
+                {
+                    "up": f"test -e {directory}/{{host}}",
+                    "kill": f"rm {directory}/{{host}}",
+                    "restart": f"touch {directory}/{{host}}",
+                    "clock": "date +%s.%N",
+                    **commands,
+                }
+            ),
+        )
+    )
+
+
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.mark.slow
+def test_a_kill_counts_only_when_the_node_is_down_after_it(tmp_path: Path) -> None:
+    settings = scripted(tmp_path)
+    nodes = ExternalNodes(settings, PATH)
+    nodes.demand_up()
+    first = settings.nodes[:1]
+    assert nodes.apply(Action.KILL, first)[0].felt
+    assert nodes.alive() == {"r1n1": False, "r1n2": True, "r2n1": True}
+    assert not nodes.apply(Action.KILL, first)[0].reached
+    with pytest.raises(EnvironmentFailure, match=r"r1n1 of .* is down"):
+        nodes.demand_up()
+    nodes.restore(lambda text: None)
+    assert all(nodes.alive().values())
+    assert not nodes.apply(Action.RESTART, first)[0].reached
+
+
+@pytest.mark.slow
+def test_what_is_silent_is_not_alive_and_is_mended_by_restore(tmp_path: Path) -> None:
+    settings = scripted(tmp_path, cut="true", heal=f"touch {tmp_path}/healed-{{host}}")
+    nodes = ExternalNodes(settings, PATH)
+    assert nodes.apply(Action.CUT, settings.nodes[:1])[0].reached
+    assert not nodes.alive()["r1n1"]
+    nodes.restore(lambda text: None)
+    assert nodes.alive()["r1n1"]
+    assert (tmp_path / "healed-a").exists()
+
+
+@pytest.mark.slow
+def test_commands_that_fail_are_told(tmp_path: Path) -> None:
+    cases = {
+        "ended with exit code 3: no": "sh -c 'echo no >&2; exit 3'",
+        "cannot be started": "no-such-program",
+        "did not end within 0.2 s": "sleep 60",
+    }
+    for words, kill in cases.items():
+        settings = scripted(tmp_path, kill=kill, timeout_s="0.2")
+        with pytest.raises(EnvironmentFailure, match=words):
+            ExternalNodes(settings, PATH).apply(Action.KILL, settings.nodes[:1])
+
+
+@pytest.mark.slow
+def test_clocks_and_usage_are_what_the_commands_say(tmp_path: Path) -> None:
+    settings = scripted(tmp_path, usage="echo '{{\"cpu_s\": 2.5}}'")
+    nodes = ExternalNodes(settings, PATH)
+    nodes.check_clocks()
+    used = nodes.usage()["r2n1"]
+    assert (used.cpu_s, used.resident_bytes) == (2.5, None)
+    late = ExternalNodes(scripted(tmp_path, clock="date -d '-3 seconds' +%s.%N"), PATH)
+    with pytest.raises(EnvironmentFailure, match=r"is -3\d\d\d ms off|is -29\d\d ms off"):
+        late.check_clocks()
+    dumb = ExternalNodes(scripted(tmp_path, clock="echo noon"), PATH)
+    with pytest.raises(EnvironmentFailure, match="said 'noon'"):
+        dumb.clock_offset_s()
+
+
+@pytest.mark.parametrize(
+    ("log", "remedy"),
+    [
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "spark.python"),
+        ("java.io.InvalidClassException: local class incompatible", pyspark.__version__),
+        ("Expected SaslMessage, received something else", "spark.secret"),
+        ('Cannot run program "/no/python"', "spark.python names no program"),
+        ("Initial job has not accepted any resources", "spark.driver_host"),
+        ("Connection refused", "spark.master"),
+    ],
+)
+def test_a_first_application_that_fails_says_what_to_correct(log: str, remedy: str) -> None:
+    failure = probe_failure("failed", log)
+    assert log in failure.what
+    assert remedy in failure.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"python": "3.9.1"}, "runs Python 3.9.1"),
+        ({"pyspark": "3.5.0"}, "has PySpark 3.5.0"),
+        ({"code": None}, "lacks this code"),
+        ({"code": "other"}, "has other code"),
+    ],
+)
+def test_an_executor_that_would_run_something_else_is_refused(
+    change: dict[str, Any], words: str
+) -> None:
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}.0"
+    right = {"host": "a", "python": own, "pyspark": pyspark.__version__, "code": "mine"}
+    check_executors([right], "mine", "image")
+    with pytest.raises(EnvironmentFailure, match=words):
+        check_executors([right, {**right, **change}], "mine", "image")
+
+
+@pytest.mark.slow
+def test_the_archive_is_this_checkout_and_says_so(tmp_path: Path) -> None:
+    path = write_archive(tmp_path, REPOSITORY)
+    assert path.name == ARCHIVE
+    with zipfile.ZipFile(path) as archive:
+        assert "harness/cluster/base.py" in archive.namelist()
+        assert archive.read("harness/fingerprint.txt").decode() == of_sources(REPOSITORY)
