@@ -50,6 +50,26 @@ def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
     return seconds
 
 
+_UNITS_BYTES = {
+    "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+    "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+}  # fmt: skip
+
+
+def parse_bytes(text: str, *, name: str) -> float:
+    """``"2GB"``, ``"512MiB"`` in bytes; ``name`` is what the user calls it.
+
+    Raises `UsageError` for a bare number, an unknown unit, and anything that is not above zero.
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    if match is None or match[2] not in _UNITS_BYTES or not float(match[1]) > 0:
+        raise UsageError(
+            f"{name}: {text!r} is not an amount of data",
+            remedy=f"write a number above zero and a unit ({', '.join(_UNITS_BYTES)})",
+        )
+    return float(match[1]) * _UNITS_BYTES[match[2]]
+
+
 def format_duration(seconds: float) -> str:
     """Three significant digits in the unit a reader would choose: ``"1.6 s"``, ``"20 min"``.
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     # From the top; a module may import from its own line and the lines below.
     ["harness.cli"],
-    ["harness.nightly"],
+    ["harness.nightly", "harness.advice"],
     ["harness.report", "harness.runner", "harness.catalogue"],
     ["experiments"],
     ["harness.engines"],

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
     "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
     "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
+    "advise": ("harness.cli.advise", "Which scheme, interval and plan for a job."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
     "doctor": ("harness.cli.doctor", "What is found, what is missing, what to do."),
     "simulate": ("harness.cli.simulate", "Break the protocol in virtual time."),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import pandas as pd
@@ -29,6 +29,9 @@ from harness.results.provenance import describe_machine, describe_versions, mach
 from harness.results.record import FAILED, INVALID, OK, Profile
 from harness.results.store import Campaign, Store
 from harness.text import format_duration
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LARGEST_INLINE_SVG = 250_000
 _LARGEST_INLINE_CSV = 150_000
@@ -208,27 +211,45 @@ def _command(judged: Judged, seed: int) -> str:
     )
 
 
-def _figure(judged: Judged, path: Path) -> str:
-    """Draw, keep as a file, and return an image source that needs no network."""
+def drawn(judged: Judged) -> Figure:
+    """The experiment's figure over its table, with the words that a reader must not miss; to be
+    called, and saved, inside `styled`."""
     experiment = judged.experiment
     assert judged.table is not None
+    figure = new_figure(experiment.figure_size_in)
+    experiment.draw(judged.table, figure)
+    words = [] if experiment.origin is Origin.MEASURED else [experiment.origin.value]
+    if judged.profile.value != "paper":
+        words.append(f"{judged.profile.value} profile")
+    if not judged.campaign.complete:
+        words.append("incomplete")
+    stamp(figure, " · ".join(words))
+    return figure
+
+
+def picture(judged: Judged) -> tuple[str, bytes]:
+    """The figure's kind ("svg+xml", or "png" where that would be too large) and its bytes."""
     with styled():
-        figure = new_figure(experiment.figure_size_in)
-        experiment.draw(judged.table, figure)
-        words = [] if experiment.origin is Origin.MEASURED else [experiment.origin.value]
-        if judged.profile.value != "paper":
-            words.append(f"{judged.profile.value} profile")
-        if not judged.campaign.complete:
-            words.append("incomplete")
-        stamp(figure, " · ".join(words))
+        figure = drawn(judged)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-        kind = "svg+xml"
-        if buffer.tell() > _LARGEST_INLINE_SVG:
-            buffer, kind = io.BytesIO(), "png"
-            figure.savefig(buffer, format="png", dpi=150)
-    path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(buffer.getvalue())
-    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        if buffer.tell() <= _LARGEST_INLINE_SVG:
+            return "svg+xml", buffer.getvalue()
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+        return "png", buffer.getvalue()
+
+
+def data_uri(kind: str, content: bytes) -> str:
+    """An image source that needs no network."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _figure(judged: Judged, path: Path) -> str:
+    """Draw, keep as a file, and return an image source."""
+    kind, content = picture(judged)
+    path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(content)
+    return data_uri(kind, content)
 
 
 def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict[str, str]:

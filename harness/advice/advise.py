@@ -1,0 +1,372 @@
+"""Advice for a job: every scheme with its interval, cost, recovery and what that rests on.
+
+The interval is T* of the utilization model (Jayasekara et al., FGCS 2020). Recovery is the formula
+of `harness.advice.evidence`, whose constants come from measured runs; its range covers where in the
+interval a failure may strike, and how far the formula was off runs that it had not seen. PPA's plan
+is the structure-aware planner's (Su and Zhou, ICDE 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from harness.advice.evidence import Failure, Fit, SchemeName, evidence, fit, live
+from harness.advice.job import Job
+from harness.intervals.utilization import CheckpointedSystem
+from harness.planning.structure_aware import StructureAware
+from harness.results.library import Library
+from harness.topology.model import Edge, Operator, Topology
+from harness.topology.partitioning import Partitioning
+
+NEAREST = 3
+_EARLY, _LATE = 0.05, 0.95
+"""Where in the interval nine of ten failures strike, as shares of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A number of seconds with the range that nine of ten cases should lie in."""
+
+    expected_s: float
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One scheme for the job."""
+
+    scheme: SchemeName
+    recovery: Range | None
+    """After one node's failure, from the failure on; None where it cannot be said."""
+    recovery_all: Range | None
+    """After the failure of every node at once."""
+    first_output_s: float | None
+    """Until some output comes again after the worst failure, if replicas survive it."""
+    output_fidelity: float
+    """Share of the output that is right in that time, by output fidelity; 0 without replicas."""
+    extra_tasks: float
+    """Replicas, as a share of the tasks."""
+    utilization: float
+    """Share of the time left for useful work."""
+    interval_s: float | None = None
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What is known for a job."""
+
+    job: Job
+    assumed: Sequence[str]
+    options: Sequence[Option]
+    choice: SchemeName | None
+    """The cheapest scheme that meets the target; None without a target, or if none does."""
+    target_s: float | None
+    interval_if_wrong: Mapping[str, float]
+    """T* if the mean time to failure is half or twice what was believed, and what it costs."""
+    placement: Sequence[str]
+    plan: Sequence[str]
+    """Which tasks PPA replicates."""
+    nearest: pd.DataFrame
+    """The measured runs that come nearest, with what the formula says of each without it."""
+    live: pd.DataFrame
+    """Every recovery that was measured on real servers, beside what the formula says of it."""
+    off_by: Mapping[str, float]
+    """Scheme and failure to the factor by which the formula was off unseen runs (9 of 10)."""
+    sources: Sequence[str]
+
+    def document(self) -> dict[str, Any]:
+        """As it goes into ``--json``."""
+        return {
+            **{
+                name: getattr(self, name)
+                for name in (
+                    "assumed", "choice", "target_s", "interval_if_wrong", "placement", "plan",
+                    "off_by", "sources",
+                )
+            },
+            "job": asdict(self.job),
+            "options": [asdict(option) for option in self.options],
+            "nearest": self.nearest.to_dict("records"),
+            "live": self.live.to_dict("records"),
+        }  # fmt: skip
+
+
+def advise(
+    job: Job,
+    results: Library,
+    *,
+    target_s: float | None = None,
+    assumed: Sequence[str] = (),
+    topology: Topology | None = None,
+) -> Advice:
+    """Judge every scheme for ``job``, with the constants that ``results`` give.
+
+    ``topology`` is the job's own; without it, ``depth`` operators in a row, fully connected, with
+    a task per node. ``assumed`` names the job's values that the user did not give.
+    """
+    rows = evidence(results)
+    fits = {
+        (scheme, failure): fit(rows, scheme, failure)
+        for scheme in (SchemeName.REPLAY, SchemeName.CHECKPOINT, SchemeName.ACTIVE)
+        for failure in Failure
+    }
+    interval_s, system = _interval(job)
+    utilization = float(system.utilization(interval_s))
+    topology = topology or chain(job)
+    plan = StructureAware().plan(topology, int(job.budget * topology.total_cost))
+    names = [f"{operator}[{index}]" for operator, index in map(topology.place, plan.tasks)]
+    options = [
+        _replay(job, fits),
+        _checkpoint(job, fits, interval_s, utilization),
+        _ppa(job, fits, interval_s, utilization, plan.value, plan.cost / topology.total_cost),
+        _active(job, fits, utilization),
+    ]
+    return Advice(
+        job=job,
+        assumed=assumed,
+        options=options,
+        choice=_choice(options, target_s),
+        target_s=target_s,
+        interval_if_wrong=_if_wrong(job, system, interval_s),
+        placement=_placement(job),
+        plan=names,
+        nearest=_nearest(job, interval_s, fits),
+        live=live(results, fits[SchemeName.CHECKPOINT, Failure.NODE]),
+        off_by={
+            f"{scheme}, {failure}": found.off_by
+            for (scheme, failure), found in fits.items()
+            if found is not None
+        },
+        sources=_sources(rows),
+    )
+
+
+def chain(job: Job) -> Topology:
+    """A job of which only the depth is known: operators in a row, fully connected."""
+    width = min(job.nodes, 50)
+    names = ["source", *(f"operator-{number}" for number in range(1, job.depth + 1))]
+    return Topology(
+        operators=tuple(
+            Operator(name=name, parallelism=width, rate=(job.rate_per_s / width,) * width)
+            if name == "source"
+            else Operator(name=name, parallelism=width)
+            for name in names
+        ),
+        edges=tuple(
+            Edge(upstream=up, downstream=down, partitioning=Partitioning.FULL)
+            for up, down in pairwise(names)
+        ),
+    )
+
+
+def _interval(job: Job) -> tuple[float, CheckpointedSystem]:
+    system = CheckpointedSystem(
+        cost_s=job.transfer_s,
+        failure_rate_per_s=job.failure_rate_per_s,
+        restart_s=job.detection_s + job.restart_s + job.transfer_s,
+    )
+    return float(system.optimal_interval_s()), system
+
+
+def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> dict[str, float]:
+    found = {}
+    best = float(system.utilization(interval_s))
+    for name, factor in (("fails twice as often", 2.0), ("fails half as often", 0.5)):
+        believed = CheckpointedSystem(
+            cost_s=system.cost_s, failure_rate_per_s=factor * job.failure_rate_per_s
+        )
+        chosen = float(believed.optimal_interval_s())
+        found[f"interval if believed that it {name} (s)"] = chosen
+        found[f"utilization then lost ({name})"] = best - float(system.utilization(chosen))
+    return found
+
+
+Fits = Mapping[tuple[SchemeName, Failure], Fit | None]
+
+
+def _range(
+    job: Job, found: Fit | None, process_s: tuple[float, float, float], load_s: float
+) -> Range | None:
+    """Early, expected and late in the interval; the ends widened by what the fit is off."""
+    if found is None:
+        return None
+    until = job.detection_s + job.restart_s
+    early, middle, late = (found.predict(each, load_s) for each in process_s)
+    return Range(
+        expected_s=until + middle,
+        low_s=until + early / found.off_by,
+        high_s=until + late * found.off_by,
+    )
+
+
+def _again_s(job: Job, since_s: float) -> float:
+    """To process again what came in ``since_s`` seconds."""
+    return job.task_rate_per_s * since_s / job.speed_per_s
+
+
+def _replay(job: Job, fits: Fits) -> Option:
+    ranges: dict[Failure, Range | None] = dict.fromkeys(Failure)
+    notes = ["no checkpoint at all: the input of all windows must still be in the log"]
+    if job.window_s is None:
+        notes.append("give the window (--window) to know its recovery")
+    else:
+        for failure in Failure:
+            depth = (job.depth + 1) / 2 if failure is Failure.NODE else job.depth
+            again_s = _again_s(job, job.window_s * depth)
+            ranges[failure] = _range(
+                job, fits[SchemeName.REPLAY, failure], (again_s, again_s, again_s), 0.0
+            )
+    expected = ranges[Failure.NODE]
+    lost = job.failure_rate_per_s * expected.expected_s if expected else 0.0
+    return Option(
+        scheme=SchemeName.REPLAY,
+        recovery=ranges[Failure.NODE],
+        recovery_all=ranges[Failure.ALL],
+        first_output_s=None,
+        output_fidelity=0.0,
+        extra_tasks=0.0,
+        utilization=max(1.0 - lost, 0.0),
+        notes=notes,
+    )
+
+
+def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> Option:
+    process = tuple(_again_s(job, share * interval_s) for share in (_EARLY, 0.5, _LATE))
+    ranges = {
+        failure: _range(
+            job,
+            fits[SchemeName.CHECKPOINT, failure],
+            (process[0], process[1], process[2]),
+            job.transfer_s,
+        )
+        for failure in Failure
+    }
+    return Option(
+        scheme=SchemeName.CHECKPOINT,
+        recovery=ranges[Failure.NODE],
+        recovery_all=ranges[Failure.ALL],
+        first_output_s=None,
+        output_fidelity=0.0,
+        extra_tasks=0.0,
+        utilization=utilization,
+        interval_s=interval_s,
+        notes=["a shorter interval recovers faster and leaves less time for work"],
+    )
+
+
+def _takeover(job: Job, fits: Fits) -> Range | None:
+    found = fits[SchemeName.ACTIVE, Failure.NODE]
+    if found is None:
+        return None
+    took = found.predict(0.0, 0.0)
+    return Range(
+        expected_s=job.detection_s + took,
+        low_s=job.detection_s + took / found.off_by,
+        high_s=job.detection_s + took * found.off_by,
+    )
+
+
+def _apart(job: Job) -> list[str]:
+    if job.racks > 1:
+        return []
+    return ["with one rack, whatever takes the rack takes the replicas too"]
+
+
+def _ppa(
+    job: Job, fits: Fits, interval_s: float, utilization: float, fidelity: float, share: float
+) -> Option:
+    complete = _checkpoint(job, fits, interval_s, utilization)
+    takeover = _takeover(job, fits)
+    return Option(
+        scheme=SchemeName.PPA,
+        recovery=complete.recovery,
+        recovery_all=complete.recovery_all,
+        first_output_s=takeover.expected_s if takeover and fidelity > 0 else None,
+        output_fidelity=fidelity,
+        extra_tasks=share,
+        utilization=utilization,
+        interval_s=interval_s,
+        notes=[
+            "tentative output until recovery is complete; exact output as with checkpoints",
+            *_apart(job),
+        ],
+    )
+
+
+def _active(job: Job, fits: Fits, utilization: float) -> Option:
+    takeover = _takeover(job, fits)
+    return Option(
+        scheme=SchemeName.ACTIVE,
+        recovery=takeover,
+        recovery_all=takeover if job.racks > 1 else None,
+        first_output_s=takeover.expected_s if takeover else None,
+        output_fidelity=1.0,
+        extra_tasks=1.0,
+        utilization=utilization,
+        notes=["every tuple is processed twice", *_apart(job)],
+    )
+
+
+def _choice(options: Sequence[Option], target_s: float | None) -> SchemeName | None:
+    """The first, cheapest, whose nine of ten recoveries end in time. PPA counts only through its
+    exact output; that some output comes sooner is for the user to judge."""
+    if target_s is None:
+        return None
+    for option in options:
+        if option.recovery is not None and option.recovery.high_s <= target_s:
+            return option.scheme
+    return None
+
+
+def _placement(job: Job) -> list[str]:
+    if job.racks == 1:
+        return ["one rack: spread tasks over its nodes; nothing survives the rack"]
+    return [
+        f"put each replica, and each task's checkpoints, in another of the {job.racks} racks than "
+        "its task",
+        "spread the tasks of one operator over all racks, so that a rack takes "
+        f"1/{job.racks} of each",
+    ]
+
+
+def _nearest(job: Job, interval_s: float, fits: Fits) -> pd.DataFrame:
+    """Of each scheme the runs whose work is nearest to the job's, by ratio."""
+    wanted = {
+        SchemeName.CHECKPOINT: _again_s(job, interval_s / 2) + job.transfer_s,
+        SchemeName.REPLAY: _again_s(job, (job.window_s or 0.0) * (job.depth + 1) / 2),
+        SchemeName.ACTIVE: 0.0,
+    }
+    parts = []
+    for (scheme, failure), found in fits.items():
+        if found is None or failure is not Failure.NODE:
+            continue
+        work = found.runs["process_s"] + found.runs["load_s"]
+        distance = (work - wanted[scheme]).abs()
+        parts.append(found.runs.loc[distance.nsmallest(NEAREST).index])
+    columns = ["experiment", "point", "origin", "scheme", "recovery_s", "predicted_s", "off"]
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _sources(rows: pd.DataFrame) -> list[str]:
+    found = [
+        "interval and utilization: Jayasekara, Harwood, Karunasekera, FGCS 2020 (T*, equation 4)",
+        "plan and output fidelity: Su and Zhou, ICDE 2016 and TKDE 2019, structure-aware planner",
+    ]
+    if len(rows):
+        origins = ", ".join(sorted(set(rows["origin"])))
+        found.append(
+            f"recovery: a formula fitted to {int(rows['runs'].sum())} {origins} runs of "
+            f"{' and '.join(sorted(set(rows['experiment'])))}"
+        )
+    else:
+        found.append("recovery: nothing to fit a formula to; run ppa/recovery-single first")
+    return found

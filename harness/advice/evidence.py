@@ -1,0 +1,216 @@
+"""What measured runs say about recovery, as numbers that a formula can be fitted to.
+
+A run becomes one row: its scheme, what failed, and how long the ideal machine would have taken:
+
+* ``process_s``: to process the tuples that recovery must go over again, doing nothing else. With
+  checkpoints these came since the last one; with source replay they are those of all windows that
+  the lost state depends on; with an active replica there are none.
+* ``load_s``: to load the state from its store.
+
+What was measured is ``recovery_s``, from the detection until the last failed task is back where it
+was (the papers' definition). The formula is ``base + a·process_s + b·load_s`` with constants that
+cannot be negative, fitted per scheme and kind of failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+
+from experiments.ppa import _latency, _recovery
+from harness.advice.job import ASSUMED
+from harness.errors import UsageError
+from harness.results.library import Library
+from harness.results.record import OK
+
+FEATURES = ("process_s", "load_s")
+FEWEST_RUNS = 4
+"""With fewer runs of a scheme than this, nothing is fitted."""
+
+
+class SchemeName(StrEnum):
+    """The schemes that are compared."""
+
+    REPLAY = "source replay"
+    CHECKPOINT = "checkpoint"
+    PPA = "PPA"
+    ACTIVE = "active replication"
+
+
+class Failure(StrEnum):
+    """What fails."""
+
+    NODE = "one node"
+    ALL = "every node at once"
+    """The worst case of a rack's failure."""
+
+
+_EXPERIMENTS = {"ppa/recovery-single": Failure.NODE, "ppa/recovery-correlated": Failure.ALL}
+_TASK_INPUT_PER_SOURCE = 2.0
+"""In the papers' recovery topology a task takes twice what a source task gives."""
+_LEVELS = len(_recovery.LEVELS)
+
+
+def evidence(results: Library) -> pd.DataFrame:
+    """A row per measured point (the mean over its repetitions): ``experiment``, ``point``,
+    ``origin``, ``scheme``, ``failure``, ``process_s``, ``load_s``, ``recovery_s``, ``rate``,
+    ``interval_s``, ``runs``. Empty where the results hold none of the experiments."""
+    frames = [
+        _of_experiment(results, experiment, failure)
+        for experiment, failure in _EXPERIMENTS.items()
+        if experiment in set(results.runs["experiment"])
+    ]
+    frames = [frame for frame in frames if len(frame)]
+    if not frames:
+        return pd.DataFrame(columns=["scheme", "failure", *FEATURES, "recovery_s"])
+    return pd.concat(frames, ignore_index=True)
+
+
+def _of_experiment(results: Library, experiment: str, failure: Failure) -> pd.DataFrame:
+    runs = results.wide(experiment)
+    runs = runs[runs["engine"] == _latency.SIMULATED] if len(runs) else runs
+    rows = []
+    grouped = runs.groupby(["contender", "window_s", "rate"]) if len(runs) else ()
+    for place, group in grouped:
+        contender, window_s, rate = str(place[0]), float(str(place[1])), float(str(place[2]))
+        scheme, process_s, load_s, interval_s = _ideal(contender, window_s, rate, failure)
+        rows.append(
+            {
+                "experiment": experiment,
+                "point": f"{contender}, window {window_s:g} s, {rate:g} tuples/s per source",
+                "origin": "simulated",
+                "scheme": scheme,
+                "failure": failure,
+                "process_s": process_s,
+                "load_s": load_s,
+                "recovery_s": float(group["latency_s"].mean()),
+                "rate": _TASK_INPUT_PER_SOURCE * rate,
+                "interval_s": interval_s,
+                "runs": len(group),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _ideal(
+    contender: str, window_s: float, rate: float, failure: Failure
+) -> tuple[SchemeName, float, float, float | None]:
+    machine, into_task = _recovery.MACHINE, _TASK_INPUT_PER_SOURCE * rate
+    if contender in _latency.ACTIVE:
+        return SchemeName.ACTIVE, 0.0, 0.0, None
+    if contender == _latency.REPLAY:
+        depth = _LEVELS if failure is Failure.ALL else _mean_level()
+        again = into_task * window_s * depth
+        return SchemeName.REPLAY, again * machine.tuple_us / 1e6, 0.0, None
+    interval_s = float(_latency.CONTENDERS[contender].checkpoint_s)
+    again = into_task * interval_s / 2.0
+    state = into_task * window_s
+    return (
+        SchemeName.CHECKPOINT,
+        again * machine.tuple_us / 1e6,
+        state * machine.load_us / 1e6,
+        interval_s,
+    )
+
+
+def live(results: Library, found: Fit | None) -> pd.DataFrame:
+    """Runs on real servers after a node was killed: a row per failure with a recovery, as a user
+    sees it, and what the formula says of it.
+
+    It was fitted on none of them: they are another engine on another machine. Detection is the
+    measured one; what nobody declared (a task's speed, its restart) is `ASSUMED`.
+    """
+    columns = ["experiment", "point", "origin", "scheme", "recovery_s", "predicted_s", "off"]
+    failures = results.recoveries
+    if found is None or not {"recovery_s", "action", "status"} <= set(failures):
+        return pd.DataFrame(columns=columns)
+    kills = failures[
+        (failures["action"] == "kill") & (failures["status"] == OK) & failures["recovery_s"].notna()
+    ]
+    rows = []
+    for _, kill in kills.iterrows():
+        values = results.points[results.points["run"] == kill["run"]].set_index("quantity")["value"]
+        if not {"interval_s", "records", "load_s"} <= set(values.index):
+            continue
+        rate = float(values["records"] / values["load_s"])
+        process_s = rate * float(values["interval_s"]) / 2.0 / ASSUMED["speed_per_s"]
+        noticed_s = kill["detection_s"]
+        if pd.isna(noticed_s):
+            noticed_s = ASSUMED["detection_s"]
+        predicted_s = float(noticed_s) + ASSUMED["restart_s"] + found.predict(process_s, 0.0)
+        rows.append(
+            {
+                "experiment": kill["experiment"],
+                "point": f"{kill['target']} killed, interval {values['interval_s']:g} s, "
+                f"{rate:g} records/s, run {kill['run']}",
+                "origin": "measured on real servers",
+                "scheme": SchemeName.CHECKPOINT,
+                "recovery_s": float(kill["recovery_s"]),
+                "predicted_s": predicted_s,
+                "off": predicted_s / max(float(kill["recovery_s"]), 1e-9),
+            }
+        )
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _mean_level() -> float:
+    """On which level, counted from the sources, a failed task stands on average."""
+    sizes = np.array(list(_recovery.LEVELS.values()), dtype=float)
+    return float((sizes * np.arange(1, len(sizes) + 1)).sum() / sizes.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Recovery of one scheme after one kind of failure, in seconds from the detection."""
+
+    base_s: float
+    factors: tuple[float, float]
+    """Of ``process_s`` and ``load_s``: how many times the ideal machine's time it takes."""
+    runs: pd.DataFrame
+    """What it was fitted on, with ``predicted_s``: by a fit without that very run, and ``off``:
+    predicted over measured."""
+
+    def predict(self, process_s: float, load_s: float) -> float:
+        return self.base_s + self.factors[0] * process_s + self.factors[1] * load_s
+
+    @property
+    def off_by(self) -> float:
+        """By which factor a prediction of a run that was not fitted on was off, nine times out
+        of ten at most."""
+        wrong = np.abs(np.log(self.runs["off"].to_numpy(dtype=float)))
+        return float(np.exp(np.quantile(wrong, 0.9)))
+
+
+def fit(rows: pd.DataFrame, scheme: SchemeName, failure: Failure) -> Fit | None:
+    """The fit of one scheme and kind of failure; None where there are too few runs."""
+    mine = rows[(rows["scheme"] == scheme) & (rows["failure"] == failure)]
+    if len(mine) < FEWEST_RUNS:
+        return None
+    predicted = []
+    for place in range(len(mine)):
+        base_s, factors = _solve(mine.drop(index=mine.index[place]))
+        left_out = mine.iloc[place]
+        predicted.append(
+            base_s + factors[0] * left_out["process_s"] + factors[1] * left_out["load_s"]
+        )
+    base_s, factors = _solve(mine)
+    told = mine.assign(predicted_s=predicted)
+    told = told.assign(off=told["predicted_s"] / told["recovery_s"]).reset_index(drop=True)
+    return Fit(base_s=base_s, factors=factors, runs=told)
+
+
+def _solve(rows: pd.DataFrame) -> tuple[float, tuple[float, float]]:
+    """Least squares of the relative error, so that a recovery of 10 ms counts like one of 10 s."""
+    measured = rows["recovery_s"].to_numpy(dtype=float)
+    if not (measured > 0).all():
+        raise UsageError(
+            "a measured recovery took no time at all",
+            remedy="leave that run out of the results, or measure it again",
+        )
+    design = np.column_stack([np.ones(len(rows)), rows[list(FEATURES)].to_numpy(dtype=float)])
+    (base_s, process, load), _ = nnls(design / measured[:, None], np.ones(len(rows)))
+    return float(base_s), (float(process), float(load))

@@ -1,0 +1,107 @@
+"""The job that is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+from harness.text import format_duration
+
+ASSUMED: Mapping[str, float] = {
+    "nodes": 10,
+    "racks": 1,
+    "depth": 3,
+    "speed_per_s": 10_000.0,
+    "storage_bytes_per_s": 100e6,
+    "restart_s": 5.0,
+    "detection_s": 5.0,
+    "budget": 0.5,
+}
+"""What stands for a value that was not given. An advice names those that it used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A stream-processing job and the machines it runs on. Raises `UsageError`."""
+
+    rate_per_s: float
+    """Tuples per second into the whole job."""
+    state_bytes: float
+    """State of all its tasks together."""
+    node_mttf_s: float
+    """Mean time to failure of one node."""
+    rack_mttf_s: float | None = None
+    """Mean time to failure of one rack (a switch, a power line), all of its nodes at once."""
+    nodes: int = int(ASSUMED["nodes"])
+    racks: int = int(ASSUMED["racks"])
+    depth: int = int(ASSUMED["depth"])
+    """Operators in a row, each spread over all nodes."""
+    window_s: float | None = None
+    """How much input the state depends on; without it source replay cannot be judged."""
+    speed_per_s: float = ASSUMED["speed_per_s"]
+    """Tuples per second that one task can process when it does nothing else."""
+    storage_bytes_per_s: float = ASSUMED["storage_bytes_per_s"]
+    """What one node writes to, and reads from, the checkpoint store."""
+    restart_s: float = ASSUMED["restart_s"]
+    """Until a new task runs, without its state."""
+    detection_s: float = ASSUMED["detection_s"]
+    """From a failure until it is noticed."""
+    budget: float = ASSUMED["budget"]
+    """Share of the tasks that may have an active replica under PPA, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "rate_per_s", "state_bytes", "node_mttf_s", "speed_per_s", "storage_bytes_per_s",
+        ):  # fmt: skip
+            if not getattr(self, name) > 0:
+                raise UsageError(
+                    f"{name} is {getattr(self, name):g}", remedy="give a number above zero"
+                )
+        for name in ("nodes", "racks", "depth"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}", remedy="give at least 1")
+        if self.racks > self.nodes:
+            raise UsageError(
+                f"{self.racks} racks hold {self.nodes} nodes",
+                remedy="give no more racks than nodes",
+            )
+        if not 0.0 <= self.budget <= 1.0:
+            raise UsageError(
+                f"the budget is {self.budget:g}", remedy="give a share of the tasks, 0 to 1"
+            )
+        if self.task_rate_per_s >= self.speed_per_s:
+            raise UsageError(
+                f"each of {self.nodes} tasks gets {self.task_rate_per_s:g} tuples/s and processes "
+                f"{self.speed_per_s:g}, so it never catches up after a failure",
+                remedy="give more nodes, or the speed that a task really has",
+            )
+
+    @property
+    def task_rate_per_s(self) -> float:
+        """Into one task of an operator."""
+        return self.rate_per_s / self.nodes
+
+    @property
+    def task_state_bytes(self) -> float:
+        """Of one node."""
+        return self.state_bytes / self.nodes
+
+    @property
+    def transfer_s(self) -> float:
+        """To write, or to read, one node's share of the state."""
+        return self.task_state_bytes / self.storage_bytes_per_s
+
+    @property
+    def failure_rate_per_s(self) -> float:
+        """Of anything: every node's and every rack's failures."""
+        racks = self.racks / self.rack_mttf_s if self.rack_mttf_s else 0.0
+        return self.nodes / self.node_mttf_s + racks
+
+    def describe(self) -> str:
+        """In a line."""
+        return (
+            f"{self.rate_per_s:g} tuples/s, {self.state_bytes / 1e6:g} MB of state, {self.nodes} "
+            f"nodes in {self.racks} {'rack' if self.racks == 1 else 'racks'}, something fails "
+            f"every {format_duration(1.0 / self.failure_rate_per_s)}"
+        )

@@ -1,0 +1,174 @@
+"""``faultline advise``: which scheme, interval and plan for a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.output import emit_json, json_option
+from harness.text import format_duration, parse_bytes, parse_duration_s
+
+if TYPE_CHECKING:
+    from harness.advice.advise import Advice, Option, Range
+
+_EPILOG = """\b
+Durations take a unit (ms, s, min, h, d), amounts of data too (MB, GB, MiB, GiB).
+
+\b
+Examples:
+  ./faultline advise --rate 20000 --state 4GB --mttf 30d
+  ./faultline advise --rate 20000 --state 4GB --mttf 30d --nodes 40 --racks 4 --within 10s
+  ./faultline advise --rate 5000 --state 500MB --mttf 7d --window 1min --budget 0.3 --json
+"""
+
+
+@click.command("advise", epilog=_EPILOG, short_help="Which scheme, interval and plan for a job.")
+@click.option("--rate", "rate_per_s", type=float, required=True, help="Tuples per second, in all.")
+@click.option("--state", required=True, metavar="SIZE", help="State of all tasks together.")
+@click.option("--mttf", required=True, metavar="DURATION", help="Mean time to failure of a node.")
+@click.option("--nodes", type=int, help="Nodes of the job.  [assumed: 10]")
+@click.option("--racks", type=int, help="Racks they stand in.  [assumed: 1]")
+@click.option("--rack-mttf", metavar="DURATION", help="Mean time to failure of a whole rack.")
+@click.option("--depth", type=int, help="Operators in a row.  [assumed: 3]")
+@click.option("--window", metavar="DURATION", help="How much input the state depends on.")
+@click.option("--speed", "speed_per_s", type=float, help="Tuples/s of a task.  [assumed: 10000]")
+@click.option("--storage", metavar="SIZE", help="Of state, per node and second.  [assumed: 100MB]")
+@click.option("--restart", metavar="DURATION", help="Until a new task runs.  [assumed: 5s]")
+@click.option("--detection", metavar="DURATION", help="Until a failure is seen.  [assumed: 5s]")
+@click.option("--budget", type=float, help="Share of tasks that may be replicated.  [assumed: 0.5]")
+@click.option("--within", metavar="DURATION", help="How long a recovery may take; names a choice.")
+@click.option(
+    "--topology", type=click.Path(path_type=Path), help="The job's own, as for ./faultline plan."
+)
+@click.option(
+    "--from",
+    "roots",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Results to learn from; repeatable.  [default: those that ship with the repository]",
+)
+@json_option
+def command(roots: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+    """Compare every scheme for a job: interval, utilization, recovery, replicas.
+
+    Recovery is a formula whose constants come from recorded runs. It says how far it was off
+    each run that it had not seen, and every value that was assumed because it was not given.
+    Nothing is started.
+    """
+    from harness.advice.advise import advise
+    from harness.environment.cache import to_stderr
+    from harness.results import load
+    from harness.topology.text import from_yaml_text
+
+    within, topology = given.pop("within"), given.pop("topology")
+    job, assumed = _job(given)
+    found = advise(
+        job,
+        load(*roots, warn=to_stderr),
+        target_s=parse_duration_s(within, name="--within") if within else None,
+        assumed=assumed,
+        topology=from_yaml_text(_read(topology), name=str(topology)) if topology else None,
+    )
+    if as_json:
+        emit_json(found.document())
+    else:
+        click.echo("\n".join(_words(found)))
+
+
+def _read(path: Path) -> str:
+    from harness.errors import UsageError
+
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--topology: {path} cannot be read: {error}", remedy="name a YAML file"
+        ) from error
+
+
+def _job(given: dict[str, Any]) -> tuple[Any, list[str]]:
+    from harness.advice.job import ASSUMED, Job
+
+    values: dict[str, Any] = {
+        "rate_per_s": given["rate_per_s"],
+        "state_bytes": parse_bytes(given["state"], name="--state"),
+        "node_mttf_s": parse_duration_s(given["mttf"], name="--mttf"),
+        **{name: given[name] for name in ("nodes", "racks", "depth", "speed_per_s", "budget")},
+    }
+    for option, name in (
+        ("rack_mttf", "rack_mttf_s"),
+        ("window", "window_s"),
+        ("restart", "restart_s"),
+        ("detection", "detection_s"),
+    ):
+        if given[option] is not None:
+            flag = "--" + option.replace("_", "-")
+            zero = option in ("restart", "detection")
+            values[name] = parse_duration_s(given[option], name=flag, zero=zero)
+    if given["storage"] is not None:
+        values["storage_bytes_per_s"] = parse_bytes(given["storage"], name="--storage")
+    values = {name: value for name, value in values.items() if value is not None}
+    assumed = [f"{name} = {value:g}" for name, value in ASSUMED.items() if name not in values]
+    return Job(**values), assumed
+
+
+def _words(found: Advice) -> list[str]:
+    lines = [found.job.describe(), ""]
+    lines.append(
+        f"{'scheme':<20} {'interval':>9} {'work':>7} {'replicas':>8} {'recovery, one node':>26} "
+        f"{'every node at once':>26}"
+    )
+    lines += [_line(option) for option in found.options]
+    lines.append("")
+    for option in found.options:
+        if option.first_output_s is not None:
+            lines.append(
+                f"{option.scheme}: output again after {format_duration(option.first_output_s)}, "
+                f"{option.output_fidelity:.0%} of it right until recovery is complete"
+            )
+        lines += [f"{option.scheme}: {note}" for note in option.notes]
+    if found.target_s is not None:
+        target = format_duration(found.target_s)
+        lines += [
+            "",
+            f"cheapest scheme that recovers from a node's failure within {target} nine times of "
+            f"ten: {found.choice or 'none of them'}",
+        ]
+    lines += ["", "if the mean time to failure is not what was believed:"]
+    lines += [f"  {name}: {value:.4g}" for name, value in found.interval_if_wrong.items()]
+    lines += ["", "placement:", *(f"  {text}" for text in found.placement)]
+    lines += [
+        "",
+        "recorded runs that come nearest (simulated: recovery without detection and restart), and all "
+        "that were measured on real servers:",
+    ]
+    for row in [*found.nearest.itertuples(), *found.live.itertuples()]:
+        lines.append(
+            f"  {row.experiment}, {row.point} ({row.origin}): "
+            f"{format_duration(float(str(row.recovery_s)))}; the formula, "
+            f"not having seen it, says {format_duration(float(str(row.predicted_s)))}"
+        )
+    lines += [
+        f"  {name}: nine of ten unseen runs within a factor of {factor:.2f}"
+        for name, factor in found.off_by.items()
+    ]
+    if found.assumed:
+        lines += ["", f"assumed, because not given: {', '.join(found.assumed)}"]
+    return [*lines, "", *(f"source: {text}" for text in found.sources)]
+
+
+def _line(option: Option) -> str:
+    interval = format_duration(option.interval_s) if option.interval_s else "–"
+    return (
+        f"{option.scheme:<20} {interval:>9} {option.utilization:>7.2%} {option.extra_tasks:>8.0%} "
+        f"{_span(option.recovery):>26} {_span(option.recovery_all):>26}"
+    )
+
+
+def _span(found: Range | None) -> str:
+    if found is None:
+        return "not known"
+    ends = f"({format_duration(found.low_s)} to {format_duration(found.high_s)})"
+    return f"{format_duration(found.expected_s)} {ends}"
