@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     # From the top; a module may import from its own line and the lines below.
     ["harness.cli"],
+    ["harness.notebook"],
     ["harness.nightly", "harness.advice"],
     ["harness.report", "harness.runner", "harness.catalogue"],
     ["experiments"],

@@ -141,8 +141,8 @@ def _words(found: Advice) -> list[str]:
     lines += ["", "placement:", *(f"  {text}" for text in found.placement)]
     lines += [
         "",
-        "recorded runs that come nearest (simulated: recovery without detection and restart), and all "
-        "that were measured on real servers:",
+        "recorded runs that come nearest (simulated: recovery without detection and restart), and "
+        "all that were measured on real servers:",
     ]
     for row in [*found.nearest.itertuples(), *found.live.itertuples()]:
         lines.append(

@@ -149,7 +149,7 @@ def _card(judged: Judged, folder: Path) -> dict[str, Any]:
         "profile": judged.profile.value,
         "figure": figure,
         "alt": f"{experiment.title}. {experiment.statement} {_count(judged.claims)}",
-        "claims": [_claim_row(claim) for claim in judged.claims],
+        "claims": claim_rows(judged),
         "problem": judged.problem,
         "valid": len(campaign.valid),
         "expected": campaign.expected,
@@ -260,6 +260,11 @@ def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict
     if path.stat().st_size <= _LARGEST_INLINE_CSV:
         href = "data:text/csv;base64," + base64.b64encode(path.read_bytes()).decode()
     return {"title": name or "data", "file": path.name, "href": href}
+
+
+def claim_rows(judged: Judged) -> list[dict[str, Any]]:
+    """Each claim as text: its verdict and the numbers behind it."""
+    return [_claim_row(claim) for claim in judged.claims]
 
 
 def _claim_row(claim: Claim) -> dict[str, Any]:

@@ -56,6 +56,9 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "who": "Which node or driver.",
         "cpu_s": "CPU seconds of its processes so far, user and system.",
         "resident_bytes": "Resident memory of its processes.",
+        "received_bytes": "Bytes received over the network so far; empty without a counter.",
+        "sent_bytes": "Bytes sent over the network so far; empty without a counter.",
+        "method": "Where the numbers come from.",
     },
 }
 

@@ -173,6 +173,9 @@ class Library:
                 keys = {key: _run(each)[key] for key in SERIES_KEYS}
                 frame = pd.read_parquet(path)
                 frame = frame.drop(columns=[key for key in keys if key in frame])
+                for column in frame.columns[frame.isna().all()]:
+                    if column.endswith(("_s", "_bytes")):  # nothing but nulls has no type
+                        frame[column] = frame[column].astype(float)
                 parts.append(pd.DataFrame(keys, index=frame.index).join(frame))
         filled = [part for part in parts if len(part)]
         if not filled:

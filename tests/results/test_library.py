@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.experiment import Context
 from harness.report import build
 from harness.report.dictionary import EXAMPLES, columns, describe, dictionary
-from harness.results import SHIPPED, load, schema
+from harness.results import load, schema
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point
@@ -167,7 +167,6 @@ def test_quantities_are_described_by_the_metric_they_stand_for() -> None:
     assert describe("of_only_one_experiment") is None
 
 
-@pytest.mark.skipif(not (SHIPPED / "records").exists(), reason="no results are shipped yet")
 def test_the_shipped_results_have_what_the_dictionary_says() -> None:
     results = load()
     assert len(results.runs)

@@ -1,0 +1,48 @@
+"""``faultline notebooks``: open them, or render them to HTML."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+_EPILOG = """\b
+Examples:
+  ./faultline notebooks
+  ./faultline notebooks tour
+  ./faultline notebooks --render --out /tmp/html
+  ./faultline notebooks --strip
+"""
+
+
+@click.command("notebooks", epilog=_EPILOG, short_help="Open or render the notebooks.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--render", "rendering", is_flag=True, help="Run them and write HTML; no browser.")
+@click.option("--strip", "stripping", is_flag=True, help="Take the outputs out of the files.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    show_default="results/notebooks",
+    help="Where the HTML goes.",
+)
+def command(names: tuple[str, ...], rendering: bool, stripping: bool, out: Path | None) -> None:
+    """Open JupyterLab on notebooks/, or with --render run them all to HTML.
+
+    They read the results that ship with the repository, so they need no cluster and nothing
+    measured before.
+    """
+    from harness.cli.options import DEFAULT_OUT
+    from harness.notebook.rendering import lab_command, notebooks, render, strip
+
+    chosen = notebooks(names)
+    if stripping:
+        for path in chosen:
+            click.echo(f"{path.name}: {'stripped' if strip(path) else 'has no outputs'}")
+    elif rendering:
+        for path in chosen:
+            click.echo(str(render(path, out or DEFAULT_OUT / "notebooks")))
+    else:
+        sys.exit(subprocess.run(lab_command(chosen), check=False).returncode)

@@ -1,0 +1,89 @@
+"""Notebooks run from top to bottom without a browser, to HTML; and kept free of outputs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import EnvironmentFailure, UsageError
+from harness.results.provenance import ROOT
+from harness.text import did_you_mean
+
+NOTEBOOKS = ROOT / "notebooks"
+_CELL_TIMEOUT_S = 120
+
+
+def notebooks(names: Sequence[str] = ()) -> list[Path]:
+    """The notebooks with these names (without the ending), or all. Raises `UsageError`."""
+    known = {path.stem: path for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no notebook {name!r}", remedy=did_you_mean(name, known))
+    return [known[name] for name in names] if names else list(known.values())
+
+
+def render(notebook: Path, folder: Path) -> Path:
+    """Run a notebook in a fresh kernel of this environment, and write it as one HTML file.
+
+    Raises `EnvironmentFailure` with the cell and the error if one fails.
+    """
+    import nbformat
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+    from nbconvert import HTMLExporter
+
+    content: Any = nbformat.read(notebook, as_version=4)
+    client = NotebookClient(
+        content,
+        # Sockets in a directory of this user's, not ports that others could reach.
+        km=AsyncKernelManager(kernel_name="python3", transport="ipc"),
+        timeout=_CELL_TIMEOUT_S,
+        resources={"metadata": {"path": str(ROOT)}},
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise EnvironmentFailure(
+            f"{notebook.name}: a cell failed: {error.ename}: {error.evalue}",
+            remedy="open it with ./faultline notebooks and run it cell by cell",
+        ) from error
+    exporter = HTMLExporter(
+        mathjax_url="", require_js_url="", jquery_url="", jupyter_widgets_base_url="", theme="light"
+    )
+    body, _ = exporter.from_notebook_node(content)
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{notebook.stem}.html"
+    target.write_text(body)
+    return target
+
+
+def outputs(notebook: Path) -> list[int]:
+    """The cells (counted from 1) that hold an output or an execution count."""
+    cells = json.loads(notebook.read_text())["cells"]
+    return [
+        number
+        for number, cell in enumerate(cells, start=1)
+        if cell.get("outputs") or cell.get("execution_count") is not None
+    ]
+
+
+def strip(notebook: Path) -> bool:
+    """Take the outputs out of a notebook's file; whether there were any."""
+    if not outputs(notebook):
+        return False
+    document = json.loads(notebook.read_text())
+    for cell in document["cells"]:
+        if cell["cell_type"] == "code":
+            cell.update(outputs=[], execution_count=None)
+    notebook.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return True
+
+
+def lab_command(names: Sequence[Path]) -> list[str]:
+    """What opens JupyterLab on the notebooks."""
+    chosen = names[0] if len(names) == 1 else NOTEBOOKS
+    return [sys.executable, "-m", "jupyterlab", "--KernelManager.transport=ipc", str(chosen)]

@@ -1,0 +1,123 @@
+"""Every notebook runs from top to bottom on the results that ship; none holds logic or outputs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.failures.files import read_schedule
+from harness.notebook import rendering
+from harness.notebook.cards import every, show
+from harness.notebook.explore import advice, checkpoint_recovery, plans, utilization
+from harness.notebook.own_run import kill_schedule, timeline
+from harness.notebook.rendering import notebooks, outputs, strip
+from harness.results import load
+from harness.results.provenance import ROOT
+
+ALL = notebooks()
+
+
+def code(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text())["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", ALL, ids=lambda path: path.stem)
+def test_it_runs_without_a_cluster(notebook: Path, tmp_path: Path) -> None:
+    # In a process of its own: what kernels warn of is not for this project to fix.
+    command = [sys.executable, "-P", "-m", "harness.cli", "notebooks", notebook.stem]
+    done = subprocess.run(
+        [*command, "--render", "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / f"{notebook.stem}.html").read_text()
+    assert "data:image" in page
+    assert not re.search(r"<(script|link)[^>]*(src|href)=\"https?:", page), "needs the network"
+
+
+@pytest.mark.parametrize("notebook", ALL, ids=lambda path: path.stem)
+def test_it_has_no_outputs_and_no_logic(notebook: Path) -> None:
+    assert not outputs(notebook), f"run ./faultline notebooks {notebook.stem} --strip"
+    for node in ast.walk(ast.parse(code(notebook))):
+        assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.Try)
+
+
+def test_outputs_are_taken_out(tmp_path: Path) -> None:
+    copy = tmp_path / "tour.ipynb"
+    shutil.copy(ROOT / "notebooks" / "tour.ipynb", copy)
+    before = copy.read_text()
+    document = json.loads(before)
+    document["cells"][1].update(execution_count=3, outputs=[{"output_type": "stream"}])
+    copy.write_text(json.dumps(document))
+    assert outputs(copy) == [2]
+    assert strip(copy)
+    assert copy.read_text() == before
+    assert not strip(copy)
+
+
+def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
+    document = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
+    document["cells"][1]["source"] = ["load_nothing()"]
+    (tmp_path / "broken.ipynb").write_text(json.dumps(document))
+    script = (
+        "import sys; from pathlib import Path; from harness.notebook import rendering as r;"
+        "r.render(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, str(tmp_path / "broken.ipynb"), str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "broken.ipynb: a cell failed: NameError" in done.stderr
+
+
+def test_an_unknown_notebook_is_refused() -> None:
+    with pytest.raises(UsageError, match="no notebook 'tuor'") as error:
+        rendering.notebooks(["tuor"])
+    assert "tour" in error.value.remedy
+
+
+def test_what_is_shown_needs_records(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no record of stock/worker-kill"):
+        show("stock/worker-kill", tmp_path)
+    assert not every(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        lambda: utilization(),
+        lambda: plans(),
+        lambda: checkpoint_recovery(),
+        lambda: advice(),
+        lambda: timeline(load(), load().timelines["run"].iloc[0]),
+    ],
+    ids=["utilization", "plans", "recovery", "advice", "timeline"],
+)
+def test_what_can_be_changed_answers(card: object) -> None:
+    assert callable(card)
+    assert "data:image/svg+xml" in card()._repr_html_()
+
+
+def test_ones_own_kill_is_a_schedule(tmp_path: Path) -> None:
+    file = kill_schedule(tmp_path / "kill.yaml", target="r2n1", at_s=3, restart_after_s=2)
+    events = read_schedule(file).events
+    assert [(event.at_s, event.action.value, event.target) for event in events] == [
+        (3.0, "kill", "r2n1"),
+        (5.0, "restart", "r2n1"),
+    ]
