@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from harness.catalogue import estimate_s
 from harness.cluster.backends import DEFAULT
 from harness.cluster.base import Cluster, ClusterSpec, Report
+from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
 from harness.results.provenance import (
@@ -265,7 +266,7 @@ class Runner:
             profile=settings.profile,
             root_seed=settings.root_seed,
             options=_fingerprints(_options_for(experiment, settings.options)),
-            machine=describe_machine(),
+            machine={**describe_machine(), **self._java(experiment)},
             backend=self._backend if experiment.origin is Origin.MEASURED else "",
         )
 
@@ -279,6 +280,15 @@ class Runner:
             self._codes[experiment.id] = code_fingerprint(roots)
         return self._codes[experiment.id]
 
+    def _java(self, experiment: Experiment) -> Mapping[str, str]:
+        """Java is found here and pinned nowhere: runs on another one stand in another table."""
+        return {name: v for name, v in self._servers(experiment).items() if name == "java"}
+
+    def _servers(self, experiment: Experiment) -> Mapping[str, str]:
+        """Versions of the servers, where any run and this machine starts them."""
+        measured = experiment.origin is Origin.MEASURED and self._backend == "local"
+        return server_versions() if measured else {}
+
     def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:
         return Attempt(
             question=self.question(run.experiment, settings),
@@ -287,7 +297,7 @@ class Runner:
             repeats=_repeats(run.experiment, settings),
             code=self.code(run.experiment),
             commit=describe_commit(),
-            versions=describe_versions(),
+            versions={**describe_versions(), **self._servers(run.experiment)},
             started_unix_s=time.time(),
         )
 

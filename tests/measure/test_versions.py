@@ -139,6 +139,12 @@ def test_the_same_tentative_result_after_its_undo_is_no_repetition() -> None:
     assert versions(twice, IDENTITY, VALUES).duplicates == 2
 
 
+def test_the_first_result_is_no_undo() -> None:
+    """Of another copy's result, say, that this reader never saw."""
+    seen = versions(told((0, "a", 0, "undo"), (0, "a", 3, "stable")), IDENTITY, VALUES)
+    assert seen.first["count"].tolist() == [3]
+
+
 def test_an_unknown_stability_is_refused() -> None:
     with pytest.raises(ValueError, match="certain"):
         versions(told((0, "a", 3, "certain")), IDENTITY, VALUES)

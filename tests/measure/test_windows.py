@@ -37,6 +37,11 @@ def test_a_twin_with_missing_windows_is_no_measure(late: dict[int, float]) -> No
         normal_of(windows(late), from_s=2, until_s=20)
 
 
+def test_a_twin_that_lost_a_window_is_no_measure() -> None:
+    with pytest.raises(ValueError, match="nothing is normal"):
+        normal_of(windows({5: math.inf}), from_s=2, until_s=20)
+
+
 def test_one_hiccup_of_the_twin_hides_no_outage() -> None:
     """One window of 20 s among ones of 2 s: the limit stays near what is usual, and such a twin
     does not count as having kept up."""

@@ -127,6 +127,16 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
     assert "other processes used 40%" in text
 
 
+def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 3 and context.repeat == 1:
+            raise RuntimeError("oh")
+        return square(point, context)
+
+    make(Store(tmp_path), toy(run), settings=QUICK)
+    assert [claim.held for claim in judged(Store(tmp_path), toy()).claims] == [None, None]
+
+
 def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
     def table(results: Results) -> pd.DataFrame:
         raise KeyError("nonsense")
