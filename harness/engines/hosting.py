@@ -74,9 +74,13 @@ class CheckpointStore(Protocol):
 class RegistryStore(Protocol):
     """What a store does for the registry; each call is atomic."""
 
-    registry: object | None
+    def claim_registry(self, owner: int) -> tuple[int, object | None]:
+        """A term higher than all before (for an ``owner`` that has one, the same again), and the
+        registry, None if there is none."""
 
-    def put_registry(self, version: int, registry: object) -> None: ...
+    def put_registry(self, term: int, version: int, registry: object) -> int | None:
+        """Keep ``registry``, unless a higher term than ``term`` was given out: then it is
+        returned. A version that is not newer than the stored one changes nothing."""
 
 
 class Output(Protocol):
@@ -210,13 +214,18 @@ def forget_checkpoints(effect: do.ForgetCheckpoints, store: CheckpointStore) -> 
     store.forget(None, effect.below)
 
 
-def store_registry(effect: do.StoreRegistry, store: RegistryStore) -> told.RegistryStored:
-    store.put_registry(effect.version, effect.registry)
+def store_registry(
+    effect: do.StoreRegistry, store: RegistryStore
+) -> told.RegistryStored | told.RegistryRefused:
+    higher = store.put_registry(effect.term, effect.version, effect.registry)
+    if higher is not None:
+        return told.RegistryRefused(cause=effect.cause, term=higher)
     return told.RegistryStored(cause=effect.cause, version=effect.version)
 
 
 def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.RegistryLoaded:
-    return told.RegistryLoaded(cause=effect.cause, registry=store.registry)
+    term, registry = store.claim_registry(effect.owner)
+    return told.RegistryLoaded(cause=effect.cause, term=term, registry=registry)
 
 
 # -- output --------------------------------------------------------------------------------
@@ -264,7 +273,9 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
             Place.STORE, (told.CheckpointLoaded, told.CheckpointRefused), load_checkpoint
         ),
         do.ForgetCheckpoints: Deed(Place.STORE, (), forget_checkpoints),
-        do.StoreRegistry: Deed(Place.STORE, (told.RegistryStored,), store_registry),
+        do.StoreRegistry: Deed(
+            Place.STORE, (told.RegistryStored, told.RegistryRefused), store_registry
+        ),
         do.LoadRegistry: Deed(Place.STORE, (told.RegistryLoaded,), load_registry),
         do.ClaimOutput: Deed(Place.OUTPUT, (told.OutputClaimed, told.OutputRefused), claim_output),
         do.PublishOutput: Deed(
@@ -278,5 +289,6 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
         do.Send: Deed(Place.TASKS),
         do.SendOrder: Deed(Place.NODE),
         do.SendHeartbeat: Deed(Place.COORDINATOR),
+        do.StepDown: Deed(Place.COORDINATOR),
     }
 )

@@ -11,9 +11,10 @@ module                    what it holds
 `publisher`               a sink's output partition: stable, tentative, undo
 `reconciliation`          the tentative computation and the way back from it
 `node`                    the copies of one node, and the heartbeat that drives repairs
-`coordinator`             suspicion, takeover, restoration, closing (`registry`, `recovery`)
-`orders`                  what a node is told, from what it reports and what it shall host
-`membership`              which nodes have joined, and what they last reported
+`coordinator`             suspicion, takeover, restoration, closing; its rooms: `membership`,
+                          `assignments`, `placing`, `losses`, `epochs`, `ledger`, `orders`
+`placement`               strategies: where primaries, replicas and restored tasks go
+`registry`, `recovery`    what the coordinator stores; from which batch tasks must start
 `operators`               what a host runs: a pure function from state and batch to outputs
 ========================  =====================================================================
 

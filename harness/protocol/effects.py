@@ -240,18 +240,31 @@ class PublishOutput:
 
 @value
 class StoreRegistry:
-    """Answered by `RegistryStored`, or not at all."""
+    """Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or
+    not at all."""
 
     cause: str
+    term: int
     version: int
     registry: object
 
 
 @value
 class LoadRegistry:
-    """Answered by `RegistryLoaded`, or not at all."""
+    """Read the registry, and have a term that is higher than all before; the same again for an
+    ``owner`` that has asked before. Answered by `RegistryLoaded`, or not at all."""
 
     cause: str
+    owner: int
+
+
+@value
+class StepDown:
+    """There is a later coordinator: this one has done its work, and its process may end."""
+
+    cause: str
+    term: int
+    """The later one's."""
 
 
 TaskEffect = (
@@ -268,4 +281,12 @@ TaskEffect = (
     | ClaimOutput
     | PublishOutput
 )
-Effect = TaskEffect | SendOrder | SendHeartbeat | StoreRegistry | LoadRegistry | ForgetCheckpoints
+Effect = (
+    TaskEffect
+    | SendOrder
+    | SendHeartbeat
+    | StoreRegistry
+    | LoadRegistry
+    | StepDown
+    | ForgetCheckpoints
+)

@@ -171,6 +171,8 @@ class CopyOrdered:
     start: Start
     position: int
     send_from: int
+    coordinator: int
+    """The term of the coordinator that says so; a node obeys none before the latest."""
 
 
 @value
@@ -181,6 +183,7 @@ class CopyPromoted:
     task: int
     incarnation: int
     term: int
+    coordinator: int
 
 
 @value
@@ -190,6 +193,7 @@ class CopyRetired:
     cause: str
     task: int
     incarnation: int
+    coordinator: int
 
 
 # -- a host's answers to a task's effects --------------------------------------------------
@@ -324,7 +328,7 @@ class TimerFired:
 
     cause: str
     key: tuple[str, int]
-    """("beat", 0) and ("sweep", 0), or ("due", task)."""
+    """("beat", 0), ("sweep", 0) and ("close", 0), or ("due", task)."""
 
 
 # -- what the coordinator is told ----------------------------------------------------------
@@ -369,6 +373,8 @@ class HeartbeatReceived:
     copies: tuple[CopyReport, ...]
     info: NodeInfo | None = None
     """What the node is, for a coordinator that was not told of it when it started."""
+    coordinator: int = 0
+    """The latest one, by its term, that the node had an order from."""
 
 
 @value
@@ -390,10 +396,21 @@ class RegistryStored:
 
 
 @value
+class RegistryRefused:
+    """Answers `StoreRegistry`: a coordinator with a higher term exists."""
+
+    cause: str
+    term: int
+    """The highest that was given out."""
+
+
+@value
 class RegistryLoaded:
     """Answers `LoadRegistry`; None on the first start."""
 
     cause: str
+    term: int
+    """The asking coordinator's."""
     registry: object | None
 
 
@@ -435,6 +452,7 @@ CoordinatorInput = (
     HeartbeatReceived
     | NodeDisconnected
     | RegistryStored
+    | RegistryRefused
     | RegistryLoaded
     | PlanAdapted
     | TimerFired

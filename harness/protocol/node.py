@@ -13,6 +13,7 @@ from harness.protocol.inputs import (
     HeartbeatReceived,
     NodeInfo,
     NodeInput,
+    Order,
     TaskInput,
     TaskMessage,
     TimerFired,
@@ -61,6 +62,8 @@ class NodeMachine:
         self._newest: dict[int, int] = {}
         """The highest incarnation of each task that was ever hosted in this life."""
         self._beats = 0
+        self._coordinator = 0
+        """The term of the latest coordinator that gave an order."""
 
     def start(self, *, now: int) -> Sequence[Effect]:
         """The first heartbeat, at once."""
@@ -87,6 +90,17 @@ class NodeMachine:
         if type(item) not in TO_ANY_COPY and item.incarnation != copy.incarnation:  # type: ignore[union-attr]
             return ()  # an answer to a copy that was replaced
         return copy.handle(item, now=now)
+
+    def _order(self, order: Order, now: int) -> Sequence[Effect]:
+        """Obey, unless a later coordinator than this one has spoken."""
+        if order.coordinator < self._coordinator:
+            return ()
+        self._coordinator = order.coordinator
+        if isinstance(order, CopyOrdered):
+            return self._host(order, now)
+        if isinstance(order, CopyRetired):
+            return self._retire(order, now)
+        return self._pass_on(order, now)
 
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
         if order.boot != self.boot:
@@ -131,6 +145,7 @@ class NodeMachine:
             boot=self.boot,
             copies=tuple(copy.report() for copy in self.copies.values()),
             info=self.info,
+            coordinator=self._coordinator,
         )
         effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
         effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
@@ -144,6 +159,7 @@ class NodeMachine:
 
 _DOORS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {
     TimerFired: NodeMachine._timer,
-    CopyOrdered: NodeMachine._host,
-    CopyRetired: NodeMachine._retire,
+    CopyOrdered: NodeMachine._order,
+    CopyPromoted: NodeMachine._order,
+    CopyRetired: NodeMachine._order,
 }

@@ -12,21 +12,32 @@ from harness.protocol.membership import Member
 from harness.protocol.registry import Copy
 
 
-def orders_for(member: Member, *, cause: str) -> Iterator[Order]:
+def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Order]:
     """Whatever makes ``member`` host its copies and no others."""
     for task, copy in member.copies.items():
         report = member.reports.get(task)
         if report is None or report.incarnation < copy.incarnation:
-            yield order_of(copy, cause=cause)
+            yield order_of(copy, coordinator=coordinator, cause=cause)
         elif report.incarnation == copy.incarnation and report.term != copy.term:
             assert copy.term is not None, "a primary does not become a replica again"
-            yield CopyPromoted(cause=cause, task=task, incarnation=copy.incarnation, term=copy.term)
+            yield CopyPromoted(
+                cause=cause,
+                task=task,
+                incarnation=copy.incarnation,
+                term=copy.term,
+                coordinator=coordinator,
+            )
     for task, report in member.reports.items():
         if task not in member.copies:
-            yield CopyRetired(cause=cause, task=task, incarnation=report.incarnation)
+            yield CopyRetired(
+                cause=cause,
+                task=task,
+                incarnation=report.incarnation,
+                coordinator=coordinator,
+            )
 
 
-def order_of(copy: Copy, *, cause: str) -> CopyOrdered:
+def order_of(copy: Copy, *, coordinator: int, cause: str) -> CopyOrdered:
     """What starts ``copy``."""
     return CopyOrdered(
         cause=cause,
@@ -37,4 +48,5 @@ def order_of(copy: Copy, *, cause: str) -> CopyOrdered:
         start=copy.start,
         position=copy.position,
         send_from=copy.send_from,
+        coordinator=coordinator,
     )

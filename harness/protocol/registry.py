@@ -34,6 +34,22 @@ class Assignment:
     """The highest incarnation or term handed out: both come from this one counter."""
     published: int = 0
     """A sink's output before this batch is known to be in its partition."""
+    was_on: int | None = None
+    """The node that the last primary was lost with."""
+
+    def validate(self, task: int) -> None:
+        """Assert what no sequence of decisions may break."""
+        primary, replica = self.primary, self.replica
+        numbers = [copy.incarnation for copy in (primary, replica) if copy]
+        assert len(set(numbers)) == len(numbers), f"task {task}: two copies are one"
+        assert all(n <= self.used for n in numbers), f"task {task}: used {numbers}"
+        if primary and replica:
+            assert primary.node != replica.node, f"task {task}: both copies on one node"
+        if primary:
+            assert primary.term is not None, f"task {task}: a primary without a term"
+            assert primary.term <= self.used, f"task {task}: a term nobody gave"
+        if replica:
+            assert replica.term is None, f"task {task}: two primaries"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +64,3 @@ class Registry:
     """The plan in force."""
     came_later: tuple[tuple[int, NodeInfo], ...] = ()
     """Nodes, by number, that joined without being known at the start."""
-
-    def validate(self) -> None:
-        """Assert what no sequence of decisions may break."""
-        for task, assignment in enumerate(self.tasks):
-            primary, replica = assignment.primary, assignment.replica
-            numbers = [copy.incarnation for copy in (primary, replica) if copy]
-            assert len(set(numbers)) == len(numbers), f"task {task}: two copies are one"
-            assert all(n <= assignment.used for n in numbers), f"task {task}: used {numbers}"
-            if primary and replica:
-                assert primary.node != replica.node, f"task {task}: both copies on one node"
-            if primary:
-                assert primary.term is not None, f"task {task}: a primary without a term"
-                assert primary.term <= assignment.used, f"task {task}: a term nobody gave"
-            if replica:
-                assert replica.term is None, f"task {task}: two primaries"

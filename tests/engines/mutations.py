@@ -19,22 +19,25 @@ from harness.engines.simulated.run import Report, simulate
 from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.store import Store
 from harness.protocol import coordinator as coordinator_module
-from harness.protocol import recovery
+from harness.protocol import placing, recovery
 from harness.protocol import task as task_module
+from harness.protocol.assignments import Assignments
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.durability import Durable
 from harness.protocol.effects import Kind
+from harness.protocol.epochs import Epochs
 from harness.protocol.inbox import Inbox
 from harness.protocol.inputs import Start
+from harness.protocol.losses import Losses
 from harness.protocol.membership import Membership
 from harness.protocol.node import NodeMachine
 from harness.protocol.outbox import Outbox
 from harness.protocol.output import OutputBatch, OutputReader
+from harness.protocol.placement import Role, Spread
+from harness.protocol.placing import Placer
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
-from harness.protocol.registry import Assignment
 from harness.protocol.scheme import Method, Policy, Recovery
-from harness.protocol.slots import FreeSlots
 from harness.protocol.state import Phase
 from harness.protocol.supply import Supplying
 from harness.protocol.task import TaskMachine
@@ -43,7 +46,7 @@ from harness.protocol.wiring import Wiring
 TABLES: tuple[dict[Any, Any], ...] = (
     task_module._HANDLERS,
     coordinator_module._HANDLERS,
-    coordinator_module._RESTORE,
+    placing._RESTORE,
 )
 LOCAL = ("checkpoint", "active", "rppg", "ppa", "dpc")
 REPLICAS = ("active", "rppg", "ppa", "dpc")
@@ -141,17 +144,16 @@ def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
 _replay_starts = recovery.replay_starts
 
 
-def completes_epochs_early(self: Any) -> None:
-    if self.scheme.recovery is Recovery.GLOBAL:
-        stored = [r.stored for _, member in self.members for r in member.reports.values()]
-        if stored and max(stored) > self.epoch:
-            self.epoch = max(stored)
-            self._commit()
-    else:
-        _complete_epoch(self)
+def completes_epochs_early(self: Any) -> bool:
+    if self._recovery is not Recovery.GLOBAL:
+        return _advance_epoch(self)
+    before = self.complete
+    stored = [r.stored for _, member in self._members for r in member.reports.values()]
+    self.complete = max([before, *stored])
+    return bool(self.complete > before)
 
 
-_complete_epoch = CoordinatorMachine._complete_epoch
+_advance_epoch = Epochs.advance
 
 
 def always_has_room(_self: Any) -> bool:
@@ -196,32 +198,39 @@ def reports_what_is_not_published(self: Any) -> None:
 _report_progress = Supplying._report_progress
 
 
-def promotes_without_a_term(self: Any) -> None:
-    for task, assignment in enumerate(self.tasks):
-        if assignment.primary is None and assignment.replica is not None:
-            promoted = replace(assignment.replica, term=1)
-            self.tasks[task] = replace(assignment, primary=promoted, replica=None)
+def promotes_without_a_term(self: Assignments, task: int) -> Any:
+    replica = _promote(self, task)
+    assignment = self.tasks[task]
+    assert assignment.primary is not None
+    promoted = replace(assignment.primary, term=1)
+    self.tasks[task] = replace(assignment, primary=promoted)
+    self.members[replica.node].copies[task] = promoted
+    return replica
 
 
-def reuses_numbers(self: Any, task: int, node: int, **options: Any) -> None:
+_promote = Assignments.promote
+
+
+def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> None:
     before = self.tasks[task].used
     _place(self, task, node, **options)
-    assignment: Assignment = self.tasks[task]
-    if before > 2 and assignment.primary is not None:
+    assignment = self.tasks[task]
+    if before > 2 and assignment.primary is not None and not options.get("replica"):
         copy = replace(assignment.primary, incarnation=before, term=before)
         self.tasks[task] = replace(assignment, primary=copy, used=before)
+        self.members[node].copies[task] = copy
 
 
-_place = CoordinatorMachine._place
+_place = Assignments.place
 
 
 # -- the coordinator -----------------------------------------------------------------------
 
 
 def orders_before_it_is_stored(self: Any, node: int) -> None:
-    stored, self.stored_version = self.stored_version, self.version
+    stored, self.ledger.stored = self.ledger.stored, self.ledger.version
     _sync(self, node)
-    self.stored_version = stored
+    self.ledger.stored = stored
 
 
 _sync = CoordinatorMachine._sync
@@ -257,7 +266,7 @@ _membership = Membership.__init__
 
 
 def waits_for_every_node(self: Any) -> None:
-    if not self._awaited():
+    if not self.placer.awaited(self.replicated):
         _place_first(self)
 
 
@@ -355,29 +364,27 @@ def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
 _take = Publisher.take
 
 
-def closes_late(self: Any) -> None:
-    lost = self.lost_at
-    self.lost_at = {task: (at + 20_000_000, batch) for task, (at, batch) in lost.items()}
-    _close_lost(self)
-    self.lost_at = lost
+def closes_late(self: Losses, loss: Any, primary: Any) -> int:
+    return _close_due(self, loss, primary) + 20_000_000
 
 
-_close_lost = CoordinatorMachine._close_lost
+def closes_at_a_sweep(self: Losses, *, cause: str, now: int, again: bool = False) -> Any:
+    return _close(self, cause=cause, now=now, again=True) if again else ()
 
 
-def waits_for_a_replica_for_good(_self: Any, primary: Any, _since: int) -> bool:
-    return primary is not None and primary.term != primary.incarnation
+_close_due = Losses._due
+_close = Losses.close
 
 
-def takes_plans_for_copies(self: Any) -> None:
+def waits_for_a_replica_for_good(self: Losses, loss: Any, primary: Any) -> int:
+    if primary is not None and primary.term != primary.incarnation:
+        return FOREVER
+    return _close_due(self, loss, primary)
+
+
+def takes_plans_for_copies(self: Losses, replica: Any) -> None:
     """What the checker of lateness found when it was written."""
-    _promote(self)
-    for task, assignment in enumerate(self.tasks):
-        if assignment.primary is not None:
-            self.lost_at.pop(task, None)
-
-
-_promote = CoordinatorMachine._promote_replicas
+    self.tasks.pop(replica.task, None)
 
 
 def never_reopens(_self: TentativeRun, *_: Any) -> None:
@@ -415,12 +422,21 @@ def trims_beyond_the_epoch(self: Any, item: Any) -> None:
         self.outbox.trim_all(item.position + 1)
 
 
-def any_node(self: FreeSlots, *, avoid: int | None = None) -> int | None:
-    del avoid
-    return _take_slot(self)
+def any_node(self: Spread, need: Any, room: Any) -> int | None:
+    return room.least_loaded() if need.role is Role.REPLICA else _choose(self, need, room)
 
 
-_take_slot = FreeSlots.take
+_choose = Spread.choose
+
+
+def lets_every_coordinator_store(
+    self: Store, _term: int, version: int, registry: object
+) -> int | None:
+    """As it was once: older versions are dropped, and called stored."""
+    return _put_registry(self, len(self.registry_terms), version, registry)
+
+
+_put_registry = Store.put_registry
 
 
 def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
@@ -441,12 +457,13 @@ def lets_everybody_append(self: OutputReader, entry: Any) -> Any:
 _accept = OutputReader.accept
 
 
-def restores_the_lost_alone(self: Any, lost: list[int]) -> None:
-    nodes = self._nodes_for(lost)
+def restores_the_lost_alone(self: Any, lost: list[int], room: Any, epoch: int) -> None:
+    nodes = self._nodes_for(lost, room)
     for task in lost if nodes is not None else ():
-        start = Start.EPOCH if self.wiring.upstream[task] else Start.EMPTY
-        sending = 0 if start is Start.EPOCH else self.epoch
-        self._place(task, nodes[task], start=start, position=self.epoch, send_from=sending)
+        anywhere = self.wiring.begins_anywhere(task)
+        start = Start.EMPTY if anywhere else Start.EPOCH
+        sending = epoch if anywhere else 0
+        self.assigned.place(task, nodes[task], start=start, position=epoch, send_from=sending)
 
 
 def ignores_the_order(_self: Any, tasks: Any) -> list[int]:
@@ -457,7 +474,7 @@ MUTATIONS = (
     Mutation("skip the duplicate check", TaskMachine, "_take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
     Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
-    Mutation("a source ignores old requests", Supplying, "_cannot_replay", source_ignores_requests, LOCAL, 10),
+    Mutation("a source ignores old requests", Supplying, "_cannot_replay", source_ignores_requests, LOCAL, 16),
     Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
     Mutation("process although the outbox is full", Supplying, "_has_room", always_has_room, LOCAL, 2),
     Mutation("keep what comes too early", TaskMachine, "_take", keeps_what_comes_early, LOCAL, 2),
@@ -466,18 +483,18 @@ MUTATIONS = (
     Mutation("trim before the checkpoint is durable", Durable, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
     Mutation("store no output buffer", Durable, "_store", forgets_output_buffer, LOCAL, 0),
     Mutation("skip a batch on restore", Durable, "_loaded", skips_a_batch, LOCAL, 0),
-    Mutation("source replay without warm-up", coordinator_module, "replay_starts", no_warm_up, ("replay",), 0),
-    Mutation("complete an epoch too early", CoordinatorMachine, "_complete_epoch", completes_epochs_early, ("global",), 0),
+    Mutation("source replay without warm-up", placing, "replay_starts", no_warm_up, ("replay",), 0),
+    Mutation("complete an epoch too early", Epochs, "advance", completes_epochs_early, ("global",), 0),
     Mutation("a replica forgets what was sent but not acknowledged", Supplying, "_progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
     Mutation("a sink reports what is not published", Supplying, "_report_progress", reports_what_is_not_published, REPLICAS, 155),
-    Mutation("two primaries of one term", CoordinatorMachine, "_promote_replicas", promotes_without_a_term, REPLICAS, 17),
-    Mutation("use an incarnation twice", CoordinatorMachine, "_place", reuses_numbers, LOCAL, 1),
+    Mutation("two primaries of one term", Assignments, "promote", promotes_without_a_term, REPLICAS, 17),
+    Mutation("use an incarnation twice", Assignments, "place", reuses_numbers, LOCAL, 29),
     Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 3),
     Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_nodes_that_ended", keeps_copies_of_earlier_lives, LOCAL, 1),
     Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 3),
     Mutation("take nodes for alive before they have joined", Membership, "__init__", takes_all_for_joined, LOCAL, 704),
     Mutation("place once all have joined, however long that takes", CoordinatorMachine, "_place_first", waits_for_every_node, LOCAL, 9),
-    Mutation("let replicas keep the place that a lost task needs", CoordinatorMachine, "_give_up_replica", keeps_every_replica, REPLICAS, 747),
+    Mutation("let replicas keep the place that a lost task needs", Placer, "_give_up_replica", keeps_every_replica, REPLICAS, 747),
     Mutation("ignore machines that join later", Membership, "sender", ignores_new_machines, LOCAL, 57),
     Mutation("forget who joined later", Membership, "came_later", property(lambda _members: ()), LOCAL, 29),
     Mutation("lose an undo", Publisher, "stable", loses_the_undo, TENTATIVE, 0),
@@ -490,9 +507,10 @@ MUTATIONS = (
     Mutation("compute nothing tentative at all", TaskMachine, "_advance_tentative", suspends_regardless, TENTATIVE, 0),
     Mutation("keep tentative output to oneself", Supplying, "_deliver_tentative", keeps_tentative_output, TENTATIVE, 0),
     Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
-    Mutation("close lost tasks too late", CoordinatorMachine, "_close_lost", closes_late, ("ppa", "active"), 6),
-    Mutation("wait for good for a replica that is not there", CoordinatorMachine, "_may_live", waits_for_a_replica_for_good, ("active",), 316),
-    Mutation("take a planned replica for a live one", CoordinatorMachine, "_promote_replicas", takes_plans_for_copies, ("ppa", "active"), 6),
+    Mutation("close lost tasks too late", Losses, "_due", closes_late, ("ppa", "active"), 6),
+    Mutation("close at the next sweep", Losses, "close", closes_at_a_sweep, ("ppa", "active"), 26),
+    Mutation("wait for good for a replica that is not there", Losses, "_due", waits_for_a_replica_for_good, ("active",), 316),
+    Mutation("take a planned replica for a live one", Losses, "note_takeover", takes_plans_for_copies, ("ppa", "active"), 557),
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 3),
@@ -500,14 +518,15 @@ MUTATIONS = (
     Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
     Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),
-    Mutation("put both copies on one node", FreeSlots, "take", any_node, REPLICAS, 7),
+    Mutation("put both copies on one node", Spread, "choose", any_node, REPLICAS, 7),
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 28),
-    Mutation("ignore the planner's order of recovery", CoordinatorMachine, "_in_order", ignores_the_order, LOCAL, 7),
-    Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 149),
+    Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),
+    Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),
+    Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 174),
     Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 
-HARMLESS = Mutation("roll back the lost task alone", CoordinatorMachine, "_restore_global", restores_the_lost_alone, ("global",), 0)  # fmt: skip
+HARMLESS = Mutation("roll back the lost task alone", Placer, "_restore_global", restores_the_lost_alone, ("global",), 0)  # fmt: skip
 """Under coordinated checkpoints, and no mutation, because it cannot do harm here. Let e be the
 last complete epoch. Every task has stored its checkpoint at e, so every task is at e or beyond and
 no neighbour will ever ask for a batch before e; and output buffers are trimmed below e only, as

@@ -34,6 +34,8 @@ def options(*faults: Fault, standby: int = 2, replicated: tuple[int, ...] = ()) 
         ),
         nodes=tuple(nodes),
         placement=(0, 1, 2, 3),
+        strategy=None,
+        unknown_nodes=0,
         costs=Costs(batch_us=1_000),
         network=Network(),
         faults=faults,

@@ -10,6 +10,7 @@ from harness.protocol import inputs as told
 from harness.protocol.coordinator import SWEEP, CoordinatorMachine
 from harness.protocol.effects import Effect, Send, SendOrder, StoreRegistry
 from harness.protocol.inputs import NodeInfo
+from harness.protocol.placement import Placement
 from harness.protocol.registry import Copy, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
@@ -47,7 +48,8 @@ class Cluster:
         *,
         wiring: Wiring | None = None,
         nodes: Sequence[NodeInfo] | None = None,
-        placement: Sequence[int] = (0, 1),
+        placement: Placement | Sequence[int] = (0, 1),
+        owner: int = 1,
         registry: Registry | None = None,
         loads: bool = True,
         **options: Any,
@@ -57,14 +59,15 @@ class Cluster:
             scheme=scheme(**options),
             nodes=nodes if nodes is not None else [node(n) for n in range(3)],
             placement=placement,
-            now=0,
+            owner=owner,
         )
         self.stored: list[Registry] = []
         if loads:
             self.load(registry, now=0)
 
     def load(self, registry: Registry | None, *, now: int) -> list[Effect]:
-        return self.tell(told.RegistryLoaded(cause=CAUSE, registry=registry), now=now)
+        item = told.RegistryLoaded(cause=CAUSE, term=self.machine.ledger.owner, registry=registry)
+        return self.tell(item, now=now)
 
     def tell(self, item: told.CoordinatorInput, *, now: int) -> list[Effect]:
         """What ``item`` leads to, the orders that follow once the registry is stored among it."""

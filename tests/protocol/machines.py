@@ -45,6 +45,7 @@ class TaskUnderTest:
             start=told.Start.EMPTY,
             position=0,
             send_from=0,
+            coordinator=1,
         )
         self.machine = TaskMachine(order, wiring=self.wiring, scheme=self.scheme, initial=())
         self.now = 0

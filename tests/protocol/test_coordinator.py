@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.protocol import inputs as told
+from harness.protocol.effects import SetTimer
 from harness.protocol.scheme import Tentative
 from tests.protocol.clusters import BEAT_US, Cluster, report, sent
 
@@ -46,8 +47,30 @@ def test_a_replica_of_which_nothing_is_heard_is_waited_for_one_heartbeat() -> No
     assert closings(cluster, LOST_AT_US + BEAT_US + 1) == [0]
 
 
-def test_a_task_that_starts_anew_is_closed_at_the_next_sweep() -> None:
+def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> None:
     """It had no replica, so nobody has its state or its place in the input."""
-    cluster = lost(replicated=())
+    cluster = Cluster(tentative=Tentative())
+    cluster.beat(0, 1, 2, now=0)
+    effects = cluster.disconnect(0, now=LOST_AT_US)
     assert cluster.hosts()[0] == 2
-    assert closings(cluster, 2000) == [0]
+    assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]
+    assert closings(cluster, 2000) == [0], "and again at every sweep"
+
+
+def test_closing_is_due_at_the_loss_plus_the_bound_to_the_microsecond() -> None:
+    bound_us = 777
+    cluster = Cluster(tentative=Tentative(bound_us=bound_us))
+    cluster.beat(0, 1, 2, now=0)
+    effects = cluster.disconnect(0, now=LOST_AT_US)
+    assert sent(effects, told.UpstreamClosed) == []
+    [timer] = [effect for effect in effects if isinstance(effect, SetTimer)]
+    assert timer.at == LOST_AT_US + bound_us
+    fired = cluster.tell(told.TimerFired(cause="timer", key=timer.key), now=timer.at)
+    assert [item.upstream for item in sent(fired, told.UpstreamClosed)] == [0]
+
+
+def test_the_heartbeat_that_does_not_name_the_replica_closes_its_task() -> None:
+    """The time to wait for it is over then: not one sweep later."""
+    cluster = lost()
+    effects = cluster.beat(2, now=1500)
+    assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]

@@ -39,6 +39,7 @@ def order(incarnation: int = 1, boot: int = 1, position: int = 0) -> told.CopyOr
         start=told.Start.EMPTY,
         position=position,
         send_from=position,
+        coordinator=1,
     )
 
 
@@ -66,7 +67,7 @@ def test_an_order_that_comes_twice_starts_one_copy() -> None:
 def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
     machine = node()
     machine.handle(order(), now=0)
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1), now=1)
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1, coordinator=1), now=1)
     assert hosted(machine) == {}
     assert machine.handle(order(), now=2) == ()
     assert hosted(machine) == {}
@@ -83,7 +84,9 @@ def test_a_node_says_which_copies_it_has_so_that_a_host_need_not_look() -> None:
     assert notes(machine.handle(order(), now=3)) == [("hosted", 1, 0), ("ready", 1, 0)]
     later = machine.handle(order(2, position=6), now=4)
     assert notes(later) == [("retired", 1, 0), ("hosted", 2, 6), ("ready", 2, 6)]
-    retired = machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2), now=5)
+    retired = machine.handle(
+        told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=1), now=5
+    )
     assert notes(retired) == [("retired", 2, 6)]
     [note] = [effect for effect in retired if isinstance(effect, do.NoteCopy)]
     assert (note.cause, note.at, note.why) == (CAUSE, 5, "as ordered")
@@ -93,7 +96,9 @@ def test_reading_ends_with_the_copy_that_reads() -> None:
     machine = node()
     source = replace(order(), task=0)
     assert [e for e in machine.handle(source, now=0) if isinstance(e, do.ReadSource)]
-    retired = machine.handle(told.CopyRetired(cause=CAUSE, task=0, incarnation=1), now=1)
+    retired = machine.handle(
+        told.CopyRetired(cause=CAUSE, task=0, incarnation=1, coordinator=1), now=1
+    )
     assert do.StopReading(cause=CAUSE, task=0, incarnation=1) in retired
 
 
@@ -117,8 +122,21 @@ def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:
     machine = node()
     machine.handle(order(2), now=0)
     machine.handle(order(1), now=1)
-    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1), now=2)
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1, coordinator=1), now=2)
     assert hosted(machine) == {1: 2}
+
+
+def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
+    """It would retire what the later one has ordered, for good: a number is never used twice."""
+    machine = node()
+    machine.handle(replace(order(2), coordinator=5), now=0)
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=4), now=1)
+    assert hosted(machine) == {1: 2}
+    effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
+    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
+    assert beat.heartbeat.coordinator == 5
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=5), now=3)
+    assert hosted(machine) == {}
 
 
 def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:

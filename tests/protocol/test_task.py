@@ -132,7 +132,7 @@ def test_a_replica_holds_its_output_back_and_sends_it_when_promoted() -> None:
     for number in range(3):
         assert messages(t.advance(number), told.BatchArrived) == []
     t.tell(told.ProgressReported(cause=CAUSE, task=1, sent_below=2))
-    effects = t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
+    effects = t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4, coordinator=1))
     assert [(m.batch, m.term) for m in messages(effects, told.BatchArrived)] == [(2, 4)]
     assert messages(effects, told.UpstreamResumed)[0].term == 4
 
@@ -142,7 +142,7 @@ def test_a_promoted_replica_still_has_what_was_sent_but_not_acknowledged() -> No
     for number in range(3):
         t.advance(number)
     t.tell(told.ProgressReported(cause=CAUSE, task=1, sent_below=3))
-    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
+    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4, coordinator=1))
     replayed = t.tell(
         told.ReplayRequested(
             cause=CAUSE,
@@ -407,7 +407,7 @@ def test_a_replica_that_took_over_stores_its_state_if_all_stands_still() -> None
     t = TaskUnderTest(term=None, replicated=(1,))
     for number in range(4):
         t.advance(number)
-    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4))
+    t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4, coordinator=1))
     assert [e for e in t.machine.tick(cause="b", now=1) if isinstance(e, do.StoreCheckpoint)] == []
     stored = only(t.machine.tick(cause="b", now=2), do.StoreCheckpoint)
     assert (stored.checkpoint.position, stored.checkpoint.term) == (4, 4)
@@ -587,7 +587,7 @@ INPUTS = st.one_of(
     st.builds(
         told.ProgressReported, cause=st.just(CAUSE), task=st.just(2), sent_below=st.integers(0, 6)
     ),
-    st.just(told.CopyPromoted(cause=CAUSE, task=2, incarnation=1, term=9)),
+    st.just(told.CopyPromoted(cause=CAUSE, task=2, incarnation=1, term=9, coordinator=1)),
     st.just(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=0)),
     st.just(told.CheckpointRefused(cause=CAUSE, task=2, incarnation=1)),
     st.just(told.OutputRefused(cause=CAUSE, task=2, incarnation=1)),

@@ -16,6 +16,7 @@ equal-state               a stable computation starts from the twin's state and 
 no-tentative              with replicas of all tasks and a live copy of each, none appears
 bounded-buffers           no copy keeps more batches than the scheme's window
 one-life                  no copy is hosted twice under one number
+joined-first              copies are placed on nodes that have reported, in that life
 recovery-order            no lost task is placed while one before it in the plan's order waits
 output-lateness           no task waits longer than the policy promises (`lateness`)
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
@@ -42,7 +43,13 @@ from harness.protocol.effects import (
     Send,
     StoreRegistry,
 )
-from harness.protocol.inputs import BatchArrived, CoordinatorInput, RegistryLoaded, Run
+from harness.protocol.inputs import (
+    BatchArrived,
+    CoordinatorInput,
+    HeartbeatReceived,
+    RegistryLoaded,
+    Run,
+)
 from harness.protocol.operators import TaskOperator
 from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
@@ -131,9 +138,10 @@ class Bystander:
         self.undos = 0
         order = options.scheme.recovery_order
         self._rank = {task: place for place, task in enumerate(order)}
-        self._registry: Registry | None = None
-        """What the coordinator last decided, stored or not."""
-        self._registry_read = False
+        self._heard: set[tuple[int, int]] = set()
+        """(node, boot) of every life that a coordinator has heard of."""
+        self._registries: dict[int, Registry | None] = {}
+        """What each coordinator, by its term, last decided, stored or not."""
         coordinated = options.scheme.tentative
         self._covered = (
             set(options.scheme.replicated) == set(options.wiring.tasks)
@@ -145,8 +153,6 @@ class Bystander:
     def faulted(self, world: Any, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN):
             self._covered = False  # heartbeats get lost, or the plan no longer holds all tasks
-        if fault.kind is FaultKind.COORDINATOR:
-            self._registry_read = False  # the next one begins with what is stored
         stored = world.store.registry
         wanted = {
             (copy.task, copy.incarnation)  # a copy that was given up is no copy any more
@@ -165,14 +171,30 @@ class Bystander:
 
     def decided(self, item: CoordinatorInput, effects: Sequence[Effect]) -> None:
         """The coordinator was told ``item``: what has it decided?"""
-        if isinstance(item, RegistryLoaded) and not self._registry_read:
-            self._registry_read = True
-            self._registry = cast("Registry | None", item.registry)
+        if isinstance(item, HeartbeatReceived):
+            self._heard.add((item.node, item.boot))
+        elif isinstance(item, RegistryLoaded):
+            self._registries.setdefault(item.term, cast("Registry | None", item.registry))
         for effect in effects:
             if isinstance(effect, StoreRegistry):
                 registry = cast("Registry", effect.registry)
-                self._check_order(self._registry, registry)
-                self._registry = registry
+                before = self._registries[effect.term]
+                self._check_joined(before, registry)
+                self._check_order(before, registry)
+                self._registries[effect.term] = registry
+
+    def _check_joined(self, before: Registry | None, after: Registry) -> None:
+        """What has not reported may not be there, now or ever."""
+        used = [was.used for was in before.tasks] if before is not None else [0] * len(after.tasks)
+        for task, (most, now) in enumerate(zip(used, after.tasks, strict=True)):
+            for copy in (now.primary, now.replica):
+                new = copy is not None and copy.incarnation > most
+                if copy is not None and new and (copy.node, copy.boot) not in self._heard:
+                    raise InvariantBroken(
+                        "joined-first",
+                        f"{self._name(task)} is placed on node {copy.node}, which has not "
+                        f"reported in its life {copy.boot}",
+                    )
 
     def _check_order(self, before: Registry | None, after: Registry) -> None:
         """Any node with a free slot can host any lost task, so whoever waits could have had the

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Protocol
 
 from harness.engines.hosting import EFFECTS
 from harness.engines.restoration import Noted
+from harness.engines.simulated.coordinators import Coordinators
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
 from harness.engines.simulated.options import Fault, Options
 from harness.engines.simulated.store import Store
 from harness.engines.simulated.synthetic import CountOperator, DigestOperator
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.operators import TaskOperator
 from harness.protocol.output import OutputPartition
@@ -137,15 +137,14 @@ class Hosting:
         self._random = Random(derive_seed(options.seed, "world"))
         self.observers = observers
         self.validate = validate
-        self._kept = kept
+        self.kept = kept
         self._notes_progress = notes_progress
         self.store = Store()
         self.partitions = {
             sink: OutputPartition(lambda: self.kernel.now) for sink in self.wiring.sinks
         }
         self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
-        self.coordinator: CoordinatorMachine | None = None
-        self._coordinator_life = 0
+        self.coordinators = Coordinators(self)
         self._hosts: list[dict[int, int]] = [{} for _ in self.wiring.tasks]
         """Task to {node: incarnation} of the copies that are there."""
         self._readers: dict[tuple[int, int, int], tuple[int, int]] = {}
@@ -221,8 +220,7 @@ class Hosting:
         for node in self.nodes:
             if node.machine is not None:
                 node.machine.validate()
-        if self.coordinator is not None:
-            self.coordinator.validate()
+        self.coordinators.validate()
 
     def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
         """Record it, and send messages to where copies are."""
@@ -231,9 +229,9 @@ class Hosting:
             node.copies[task] = self._hosts[task][number] = effect.incarnation
         elif effect.event is do.CopyEvent.RETIRED:
             del node.copies[task], self._hosts[task][number]
-        self._record(number, effect)
+        self.record(number, effect)
 
-    def _record(self, number: int, effect: do.NoteCopy) -> None:
+    def record(self, number: int, effect: do.NoteCopy) -> None:
         noted = Noted(at_us=self.kernel.now, node=number, note=effect)
         self.notes.append(noted)
         for observer in self.observers:
@@ -315,15 +313,15 @@ class Hosting:
         for observer in self.observers:
             observer.sent(effect)
         if not node.cut:
-            self._deliver(node.number, effect)
+            self.deliver(node.number, effect)
 
-    def _deliver(self, sender: int, effect: do.Send) -> None:
+    def deliver(self, sender: int, effect: do.Send) -> None:
         meant, message = effect.incarnation, effect.message
         for number, incarnation in self._hosts[effect.to].items():
             if meant is None or meant == incarnation:
-                self._transmit(sender, number, message)
+                self.transmit(sender, number, message)
 
-    def _transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
+    def transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
         node = self.nodes[receiver]
         if node.cut or (self._blocked and (sender, receiver) in self._blocked):
             return
@@ -360,49 +358,10 @@ class Hosting:
 
     def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
         if not node.cut:
-            for delay in self._delays(self._link_us(-1, node.number)):
-                at = self.kernel.now + delay
-                self.kernel.at(at, MESSAGE, self._tell_coordinator, effect.heartbeat)
-
-    def _tell_coordinator(self, item: told.CoordinatorInput, life: int | None = None) -> None:
-        machine = self.coordinator
-        if machine is None or (life is not None and life != self._coordinator_life):
-            return
-        effects = machine.handle(item, now=self.kernel.now)
-        for observer in self.observers:
-            observer.decided(item, effects)
-        if self.watcher is not None:
-            self.watcher.decided(item, effects)
-        if self.validate:
-            machine.validate()
-        self._perform_coordinator(effects)
-
-    def _perform_coordinator(self, effects: Sequence[do.Effect]) -> None:
-        life = self._coordinator_life
-        for effect in effects:
-            if isinstance(effect, do.SetTimer):
-                fired = told.TimerFired(cause=effect.cause, key=effect.key)
-                self.kernel.at(effect.at, TIMER, self._tell_coordinator, fired, life)
-            elif isinstance(effect, do.SendOrder):
-                self._transmit(-1, effect.node, effect.order)
-            elif isinstance(effect, do.Send):
-                self._deliver(-1, effect)
-            elif isinstance(effect, do.NoteCopy):
-                self._record(-1, effect)
-            else:
-                at = self.kernel.now + self.options.network.store_us
-                self.kernel.at(at, ANSWER, self._serve_coordinator, effect, life)
-
-    def _serve_coordinator(self, effect: do.Effect, life: int) -> None:
-        """At the store: the registry, or what is of no use any more."""
-        if self.store_away:
-            return
-        perform = EFFECTS[type(effect)].perform
-        assert perform is not None, "the store is asked for what it can do"
-        answer = perform(effect, self.store)
-        if answer is not None:
-            at = self.kernel.now + self.options.network.store_us
-            self.kernel.at(at, ANSWER, self._tell_coordinator, answer, life)
+            kernel, tell = self.kernel, self.coordinators.tell
+            for life in self.coordinators.lives:
+                for delay in self._delays(self._link_us(-1, node.number)):
+                    kernel.at(kernel.now + delay, MESSAGE, tell, effect.heartbeat, life)
 
 
 def make_operators(options: Options) -> list[TaskOperator]:

@@ -25,9 +25,11 @@ later, when the partition has been claimed and the records before it are confirm
 *Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
 claims its partition, with the order.
 
-*Closes in time.* A task of which no live node has had a copy for longer than detection (silence, a
-heartbeat until it is noticed, one in which a promoted replica may show itself, a message's delay)
-and the bound is closed at every sweep of a coordinator that has been up for as long.
+*Closes in time.* A task without a replica whose node's connection was closed is closed when the
+bound has passed, to the microsecond. A task of which no live node has had a copy for longer than
+detection (silence, a heartbeat until it is noticed, one in which a promoted replica may show
+itself, a message's delay) and the bound is closed at every sweep of a coordinator that has been
+up for as long.
 
 Where the promise says nothing: `Policy.SUSPEND` in the state it is for; batches of which nothing
 has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
@@ -40,12 +42,13 @@ How long computing takes is not bounded here: Property 1 is about waiting.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from harness.engines.simulated.checkers import InvariantBroken
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.state import Phase
 from harness.protocol.task import TaskMachine
@@ -189,6 +192,10 @@ class Lateness:
         self._gone: dict[int, int] = {}
         """Task to since when no live node has been seen to have a copy."""
         self._coordinator_up: int | None = None
+        self._registry: Registry | None = None
+        """What the newest coordinator has decided."""
+        self._owed: dict[int, int] = {}
+        """Task to when it must be closed, after a connection was."""
         self._clear = True
         """No message was lost at random so far."""
         self.begun = 0
@@ -199,8 +206,9 @@ class Lateness:
     def faulted(self, fault: Fault) -> None:
         if fault.kind is FaultKind.WEATHER:
             self._clear = False
-        elif fault.kind is FaultKind.COORDINATOR:
+        elif fault.kind in (FaultKind.COORDINATOR, FaultKind.RIVAL):
             self._coordinator_up = None
+            self._owed.clear()
 
     # -- a copy ----------------------------------------------------------------------------
 
@@ -215,7 +223,8 @@ class Lateness:
             self._check_due(number, task, waiting, clock)
 
     def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
-        if waiting.due is None or clock <= waiting.due:
+        fast = self._world.nodes[number].drift > 0  # such a clock shows not every microsecond
+        if waiting.due is None or clock <= waiting.due + fast:
             return
         if self._world.nodes[number].disturbed >= waiting.first.get(waiting.next, clock):
             return
@@ -415,7 +424,12 @@ class Lateness:
         now = self._world.kernel.now
         if isinstance(item, told.RegistryLoaded) and self._coordinator_up is None:
             self._coordinator_up = now
-        if not isinstance(item, told.TimerFired) or self._coordinator_up is None:
+            self._registry = cast("Registry | None", item.registry)
+        if self._coordinator_up is None:
+            return
+        if self._rules.closing is Closing.COORDINATOR:
+            self._check_disconnected(now, item, effects)
+        if not isinstance(item, told.TimerFired) or item.key[0] != "sweep":
             return
         for task, hosts in enumerate(self._world._hosts):
             if hosts:
@@ -424,6 +438,33 @@ class Lateness:
                 self._gone.setdefault(task, now)
         if self._clear and self._rules.closing is Closing.COORDINATOR:
             self._check_closed(now, effects)
+
+    def _check_disconnected(
+        self, now: int, item: told.CoordinatorInput, effects: Sequence[do.Effect]
+    ) -> None:
+        """Whoever was lost with a connection, and has no replica, is closed when the bound has
+        passed since: not a microsecond later, unless it is there again."""
+        owed = self._owed
+        if isinstance(item, told.NodeDisconnected) and self._registry is not None:
+            for task, wanted in enumerate(self._registry.tasks):
+                copy = wanted.primary
+                there = copy is not None and (copy.node, copy.boot) == (item.node, item.boot)
+                if there and wanted.replica is None and self._wiring.downstream[task]:
+                    owed.setdefault(task, now + self._rules.bound_us)
+        for effect in effects:
+            if isinstance(effect, do.StoreRegistry):
+                self._registry = cast("Registry", effect.registry)
+            elif isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed):
+                owed.pop(effect.message.upstream, None)
+        for task, due in list(owed.items()):
+            if self._world._hosts[task]:
+                del owed[task]
+            elif now > due:
+                raise InvariantBroken(
+                    NAME,
+                    f"{self._wiring.names[task]} was lost with a connection, and is not closed "
+                    f"when it is due, {(now - due) / 1e6:.6f} s ago",
+                )
 
     def _check_closed(self, now: int, effects: Sequence[do.Effect]) -> None:
         scheme, network = self._options.scheme, self._options.network

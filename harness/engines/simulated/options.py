@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from harness.protocol.placement import Placement
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
@@ -41,6 +42,8 @@ class FaultKind(StrEnum):
     """The log accepts and delivers nothing."""
     COORDINATOR = "coordinator"
     """The coordinator crashes; it comes back with what it had stored."""
+    RIVAL = "rival"
+    """Another coordinator starts while one runs; what is left of two in the end is the later."""
     REPLAN = "replan"
     """Not a fault: the plan is changed for good, to the tasks numbered in ``plan``."""
 
@@ -135,6 +138,8 @@ class Options:
     nodes: tuple[NodeInfo, ...]
     placement: tuple[int, ...]
     """Task to the node of its first primary."""
+    strategy: Placement | None = None
+    """Where copies go; None: `Spread` from ``placement``."""
     batches: int
     interval_us: int
     """Between batches; batch b is complete at (b + 1) intervals."""
@@ -172,5 +177,6 @@ class Options:
         document = asdict(self)
         document["wiring"] = {"tasks": len(self.wiring.names), "topology": self.topology}
         document["faults"] = [str(fault) for fault in self.faults]
+        document["strategy"] = type(self.strategy).__name__ if self.strategy else "Spread"
         document["nodes"] = [f"{n.name}@{n.rack}x{n.slots}" for n in self.nodes]
         return document

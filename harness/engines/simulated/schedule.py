@@ -18,6 +18,17 @@ from harness.engines.simulated.options import (
     Options,
 )
 from harness.engines.simulated.topologies import TOPOLOGIES, named
+from harness.protocol.placement import (
+    Near,
+    Placement,
+    Planned,
+    Preferring,
+    SameTier,
+    Standby,
+    in_order,
+    other_rack,
+    same_rack,
+)
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import (
     Closing,
@@ -78,7 +89,9 @@ def draw(
         *options.faults,
         *draw_faults(options, random("faults")),
         *draw_knot(options, random("knot")),
+        *draw_rival(options, random("rival")),
     )
+    options = replace(options, strategy=draw_strategy(options, random("strategy")))
     faults = draw_lasting(options, faults, random("lasting"))
     return replace(options, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
 
@@ -262,6 +275,38 @@ def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) ->
         replace(fault, until_us=FOR_GOOD) if may_last(fault) and random.random() < 0.5 else fault
         for fault in faults
     )
+
+
+def draw_strategy(options: Options, random: Random) -> Placement | None:
+    """The default in half of the schedules, else one of each kind."""
+    primaries, nodes = options.placement, range(len(options.nodes))
+    spots = [random.random() for _ in nodes]
+    near = Near(lambda a, b: abs(spots[a] - spots[b]))
+    tiers = SameTier(tuple(random.choice(("edge", "cloud")) for _ in nodes))
+    standby = Standby(frozenset(random.sample(nodes, len(nodes) // 2)))
+    planned = {task: random.choice(nodes) for task in options.wiring.tasks}
+    apart = Preferring(primaries=primaries, restored=(other_rack, standby))
+    strategies: list[Placement] = [
+        apart,
+        Preferring(primaries=primaries, replica=(same_rack, in_order), restored=(tiers, near)),
+        Preferring(primaries=primaries, replica=(near,), restored=(near,)),
+        Planned(replicas=planned, otherwise=apart),
+    ]
+    return random.choice(strategies) if random.random() < 0.5 else None
+
+
+def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
+    """In one schedule of five: a second coordinator, often when there is much to decide."""
+    if random.random() >= 0.2:
+        return ()
+    at = random.randrange(options.interval_us, options.batches * options.interval_us)
+    until = at + random.choice((2_000_000, 10_000_000))
+    rival = Fault(kind=FaultKind.RIVAL, at_us=at, until_us=until)
+    if random.random() < 0.5:
+        return (rival,)
+    lost = max(0, at - options.scheme.suspect_after_us + random.randrange(-1_000_000, 1_000_000))
+    node = random.randrange(len(options.nodes))
+    return rival, Fault(kind=FaultKind.CRASH, at_us=lost, until_us=until, target=node)
 
 
 def draw_knot(options: Options, random: Random) -> tuple[Fault, ...]:

@@ -13,6 +13,8 @@ class Store:
         self._terms: dict[int, int] = {}
         self.registry: object | None = None
         self.registry_version = -1
+        self.registry_terms: dict[int, int] = {}
+        """Owner to the term that it was given."""
         self.written = 0
 
     def claim(self, task: int, term: int | None) -> bool:
@@ -51,6 +53,16 @@ class Store:
             return kept.get(position)
         return kept[max(kept)] if kept else None
 
-    def put_registry(self, version: int, registry: object) -> None:
+    def claim_registry(self, owner: int) -> tuple[int, object | None]:
+        """Give ``owner`` a term of its own, and what is stored."""
+        term = self.registry_terms.setdefault(owner, len(self.registry_terms) + 1)
+        return term, self.registry
+
+    def put_registry(self, term: int, version: int, registry: object) -> int | None:
+        """Keep a later version; the highest term if that is not ``term``."""
+        highest = len(self.registry_terms)
+        if term < highest:
+            return highest
         if version > self.registry_version:
             self.registry_version, self.registry = version, registry
+        return None

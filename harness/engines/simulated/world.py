@@ -26,7 +26,7 @@ class World(Serving):
 
     def start(self) -> None:
         """Schedule everything that comes from outside."""
-        self._start_coordinator()
+        self.coordinators.start()
         late = {fault.target for fault in self.options.faults if fault.kind is FaultKind.LATE}
         for node in self.nodes:
             if node.number not in late:
@@ -37,6 +37,11 @@ class World(Serving):
             self.kernel.at(fault.at_us, FAULT, self._begin, fault)
             if fault.heals and fault.kind is not FaultKind.REPLAN:
                 self.kernel.at(fault.until_us, FAULT, self._end, fault)
+
+    @property
+    def coordinator(self) -> CoordinatorMachine | None:
+        """The newest one."""
+        return self.coordinators.newest
 
     @property
     def _known_nodes(self) -> int:
@@ -85,12 +90,13 @@ class World(Serving):
             case FaultKind.LOG:
                 self.log_away += 1
             case FaultKind.COORDINATOR:
-                self.coordinator = None
-                self._coordinator_life += 1
+                self.coordinators.crash()
+            case FaultKind.RIVAL:
+                self.coordinators.start()
             case FaultKind.LATE:
                 pass  # `start` has left it out
             case FaultKind.REPLAN:
-                self._tell_coordinator(
+                self.coordinators.tell_all(
                     told.PlanAdapted(cause="plan adapted", replicated=fault.plan)
                 )
 
@@ -119,7 +125,9 @@ class World(Serving):
                 self.log_away -= 1
                 self._pump_all()
             case FaultKind.COORDINATOR:
-                self._start_coordinator()
+                self.coordinators.restart()
+            case FaultKind.RIVAL:
+                self.coordinators.end_rivals()
 
     @staticmethod
     def _ends(fault: Fault) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -143,7 +151,7 @@ class World(Serving):
             item = told.NodeDisconnected(
                 cause=f"node {node.number} disconnected", node=node.number, boot=node.boot
             )
-            self.kernel.at(at, MESSAGE, self._tell_coordinator, item, self._coordinator_life)
+            self.coordinators.send(item, at)
 
     def _boot(self, number: int) -> None:
         node = self.nodes[number]
@@ -158,7 +166,7 @@ class World(Serving):
             wiring=self.wiring,
             scheme=self.scheme,
             initial=lambda task: self.operators[task].initial(),
-            kept=self._kept,
+            kept=self.kept,
             info=self.options.nodes[number] if number >= self._known_nodes else None,
             notes_progress=self._notes_progress,
         )
@@ -174,21 +182,6 @@ class World(Serving):
         deferred, node.deferred = node.deferred, []
         for action, arguments in deferred:
             action(*arguments)
-
-    def _start_coordinator(self) -> None:
-        if self.coordinator is not None:
-            return
-        now = self.kernel.now
-        self._coordinator_life += 1
-        self.coordinator = CoordinatorMachine(
-            wiring=self.wiring,
-            scheme=self.scheme,
-            nodes=self.options.nodes[: self._known_nodes],
-            placement=self.options.placement,
-            now=now,
-            kept=self._kept,
-        )
-        self._perform_coordinator(self.coordinator.start(now=now))
 
 
 _BY_PLACE: dict[Place, Callable[..., None]] = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ class Deciding:
             scheme=job.scheme,
             nodes=job.nodes,
             placement=job.placement,
-            now=now_us(),
+            owner=secrets.randbits(53),
         )
 
     def start(self) -> None:
@@ -121,17 +122,26 @@ class Deciding:
         self._run(self._put(effect))
 
     async def _put(self, effect: do.StoreRegistry) -> None:
-        there = await self._store.put_registry(effect.version, encode(effect.registry))
-        if there == effect.version:
+        higher = await self._store.put_registry(
+            effect.term, effect.version, encode(effect.registry)
+        )
+        if higher is None:
             self.tell(told.RegistryStored(cause=effect.cause, version=effect.version))
+        else:
+            self.tell(told.RegistryRefused(cause=effect.cause, term=higher))
 
     def _load_registry(self, effect: do.LoadRegistry) -> None:
         self._run(self._get(effect))
 
     async def _get(self, effect: do.LoadRegistry) -> None:
-        found = await self._store.get_registry()
+        term, found = await self._store.claim_registry(effect.owner)
         registry = None if found is None else decode(found)
-        self.tell(told.RegistryLoaded(cause=effect.cause, registry=registry))
+        self.tell(told.RegistryLoaded(cause=effect.cause, term=term, registry=registry))
+
+    def _step_down(self, effect: do.StepDown) -> None:
+        """Another coordinator decides for this pass."""
+        self._over = True
+        self._emit({"event": "deposed", "term": effect.term})
 
     def _forget(self, effect: do.ForgetCheckpoints) -> None:
         self._run(self._store.forget(len(self.job.wiring.names), effect.below))
@@ -155,6 +165,7 @@ _PERFORMERS: dict[type, Callable[[Deciding, Any], None]] = {
     do.NoteCopy: Deciding._note,
     do.StoreRegistry: Deciding._store_registry,
     do.LoadRegistry: Deciding._load_registry,
+    do.StepDown: Deciding._step_down,
     do.ForgetCheckpoints: Deciding._forget,
 }
 

@@ -61,12 +61,23 @@ if not found then return false end
 return {found}
 """
 
-_PUT_REGISTRY = """
-local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
-if tonumber(ARGV[1]) > version then
-  redis.call('HSET', KEYS[1], 'version', ARGV[1], 'value', ARGV[2])
+_CLAIM_REGISTRY = """
+local term = redis.call('HGET', KEYS[2], ARGV[1])
+if not term then
+  term = redis.call('HLEN', KEYS[2]) + 1
+  redis.call('HSET', KEYS[2], ARGV[1], term)
 end
-return redis.call('HGET', KEYS[1], 'version')
+return {tonumber(term), redis.call('HGET', KEYS[1], 'value')}
+"""
+
+_PUT_REGISTRY = """
+local highest = redis.call('HLEN', KEYS[2])
+if tonumber(ARGV[1]) < highest then return highest end
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '-1')
+if tonumber(ARGV[2]) > version then
+  redis.call('HSET', KEYS[1], 'version', ARGV[2], 'value', ARGV[3])
+end
+return 0
 """
 
 _FORGET = """
@@ -110,6 +121,8 @@ class Store:
         )
         self._put = self._redis.register_script(_PUT)
         self._get = self._redis.register_script(_GET)
+        self._registry_keys = [f"{run}:registry", f"{run}:coordinators"]
+        self._claim_registry = self._redis.register_script(_CLAIM_REGISTRY)
         self._put_registry = self._redis.register_script(_PUT_REGISTRY)
         self._forget = self._redis.register_script(_FORGET)
 
@@ -149,14 +162,18 @@ class Store:
         """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
         await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
 
-    async def put_registry(self, version: int, registry: bytes) -> int:
-        """Keep a registry unless a newer one is there; returns the version that is there now."""
-        answer = await self._put_registry(keys=[f"{self._run}:registry"], args=[version, registry])
-        return int(answer)
+    async def claim_registry(self, owner: int) -> tuple[int, bytes | None]:
+        """A term higher than all before (for an ``owner`` that has one, the same again), and the
+        registry, None if there is none."""
+        term, registry = await self._claim_registry(keys=self._registry_keys, args=[owner])
+        return int(term), registry
 
-    async def get_registry(self) -> bytes | None:
-        found: bytes | None = await self._redis.hget(f"{self._run}:registry", "value")
-        return found
+    async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
+        """Keep a registry unless a newer one is there. If a higher term than ``term`` was given
+        out, nothing is kept and that term returned."""
+        arguments: list[int | bytes] = [term, version, registry]
+        higher = int(await self._put_registry(keys=self._registry_keys, args=arguments))
+        return higher or None
 
     async def next_boot(self, node: int) -> int:
         """The number of a life that a node begins, from 1; never given twice, so that a process

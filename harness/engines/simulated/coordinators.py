@@ -1,0 +1,127 @@
+"""The coordinator's processes: one, none, or (a fault) two at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.engines.hosting import EFFECTS
+from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.coordinator import CoordinatorMachine
+
+if TYPE_CHECKING:
+    from harness.engines.simulated.hosting import Hosting
+
+RESTART_US = 1_000_000
+"""After the last one has stepped down, whoever looks after the process starts another."""
+NOBODY = (0,)
+"""Stands for the lives that a message meant for a coordinator reaches when there is none."""
+
+
+class Coordinators:
+    """Starts, crashes and hosts them; each life is the owner of a term of its own."""
+
+    def __init__(self, world: Hosting) -> None:
+        self._world = world
+        self._machines: dict[int, CoordinatorMachine] = {}
+        """By life, ascending."""
+        self._lives = 0
+
+    @property
+    def newest(self) -> CoordinatorMachine | None:
+        return self._machines[max(self._machines)] if self._machines else None
+
+    @property
+    def lives(self) -> Sequence[int]:
+        """Whoever is told what nodes say: all that are there."""
+        return tuple(self._machines) or NOBODY
+
+    def start(self) -> None:
+        """One more."""
+        world, options = self._world, self._world.options
+        self._lives += 1
+        machine = CoordinatorMachine(
+            wiring=world.wiring,
+            scheme=world.scheme,
+            nodes=options.nodes[: len(options.nodes) - options.unknown_nodes],
+            placement=options.strategy or options.placement,
+            owner=self._lives,
+            kept=world.kept,
+        )
+        self._machines[self._lives] = machine
+        self._perform(machine.start(now=world.kernel.now), self._lives)
+
+    def crash(self) -> None:
+        """All of them."""
+        self._machines.clear()
+
+    def restart(self) -> None:
+        """If there is none."""
+        if not self._machines:
+            self.start()
+
+    def end_rivals(self) -> None:
+        """Whoever is not the newest."""
+        for life in list(self._machines)[:-1]:
+            del self._machines[life]
+
+    def tell(self, item: told.CoordinatorInput, life: int) -> None:
+        """Hand ``item`` to one of them, if it is still there."""
+        machine, world = self._machines.get(life), self._world
+        if machine is None:
+            return
+        effects = machine.handle(item, now=world.kernel.now)
+        for observer in world.observers:
+            observer.decided(item, effects)
+        if world.watcher is not None and machine is self.newest:
+            world.watcher.decided(item, effects)
+        if world.validate:
+            machine.validate()
+        self._perform(effects, life)
+
+    def tell_all(self, item: told.CoordinatorInput) -> None:
+        """At once, and without loss."""
+        for life in self.lives:
+            self.tell(item, life)
+
+    def send(self, item: told.CoordinatorInput, at_us: int) -> None:
+        """Tell those that are there now, later."""
+        for life in self.lives:
+            self._world.kernel.at(at_us, MESSAGE, self.tell, item, life)
+
+    def validate(self) -> None:
+        for machine in self._machines.values():
+            machine.validate()
+
+    def _perform(self, effects: Sequence[do.Effect], life: int) -> None:
+        world = self._world
+        for effect in effects:
+            if isinstance(effect, do.SetTimer):
+                fired = told.TimerFired(cause=effect.cause, key=effect.key)
+                world.kernel.at(effect.at, TIMER, self.tell, fired, life)
+            elif isinstance(effect, do.SendOrder):
+                world.transmit(-1, effect.node, effect.order)
+            elif isinstance(effect, do.Send):
+                world.deliver(-1, effect)
+            elif isinstance(effect, do.NoteCopy):
+                world.record(-1, effect)
+            elif isinstance(effect, do.StepDown):
+                del self._machines[life]
+                world.kernel.at(world.kernel.now + RESTART_US, MESSAGE, self.restart)
+            else:
+                at = world.kernel.now + world.options.network.store_us
+                world.kernel.at(at, ANSWER, self._serve, effect, life)
+
+    def _serve(self, effect: do.Effect, life: int) -> None:
+        """At the store: the registry, or what is of no use any more."""
+        world = self._world
+        if world.store_away:
+            return
+        perform = EFFECTS[type(effect)].perform
+        assert perform is not None, "the store is asked for what it can do"
+        answer = perform(effect, world.store)
+        if answer is not None:
+            at = world.kernel.now + world.options.network.store_us
+            world.kernel.at(at, ANSWER, self.tell, answer, life)

@@ -1,0 +1,144 @@
+"""The copies that there shall be: by task in the registry's words, and by node beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.protocol.inputs import Start
+from harness.protocol.membership import Membership
+from harness.protocol.registry import Assignment, Copy
+
+
+class Assignments:
+    """The only one who changes an `Assignment`; `Member.copies` is kept in step with it."""
+
+    def __init__(self, members: Membership) -> None:
+        self.members = members
+        self.tasks: list[Assignment] = []
+        self._validated: list[Assignment] = []
+
+    def begin(self, count: int) -> None:
+        """``count`` tasks that have never had a place."""
+        self.tasks = [Assignment() for _ in range(count)]
+
+    def adopt(self, tasks: Sequence[Assignment]) -> None:
+        """What an earlier coordinator decided."""
+        self.tasks = list(tasks)
+        for copy in self.copies():
+            self.members[copy.node].copies[copy.task] = copy
+
+    def copies(self) -> list[Copy]:
+        """Every copy that there shall be."""
+        both = ((a.primary, a.replica) for a in self.tasks)
+        return [copy for pair in both for copy in pair if copy is not None]
+
+    def lost(self) -> list[int]:
+        """The tasks that have no primary."""
+        return [task for task, assignment in enumerate(self.tasks) if assignment.primary is None]
+
+    def place(
+        self,
+        task: int,
+        node: int,
+        *,
+        start: Start,
+        position: int = 0,
+        send_from: int = 0,
+        replica: bool = False,
+    ) -> None:
+        """A new copy under a number that none has had, in the place of the one before."""
+        assignment = self.tasks[task]
+        used = assignment.used + 1
+        copy = Copy(
+            task=task,
+            incarnation=used,
+            term=None if replica else used,
+            node=node,
+            boot=self.members[node].boot,
+            start=start,
+            position=position,
+            send_from=send_from,
+        )
+        before = assignment.replica if replica else assignment.primary
+        if before is not None:
+            del self.members[before.node].copies[task]
+        if replica:
+            self.tasks[task] = replace(assignment, replica=copy, used=used)
+        else:
+            self.tasks[task] = replace(assignment, primary=copy, used=used)
+        self.members[node].copies[task] = copy
+
+    def promote(self, task: int) -> Copy:
+        """The replica becomes the primary, under a new term; returns what it was."""
+        assignment = self.tasks[task]
+        replica = assignment.replica
+        assert replica is not None, f"task {task} has no replica to promote"
+        used = assignment.used + 1
+        promoted = replace(replica, term=used)
+        self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)
+        self.members[replica.node].copies[task] = promoted
+        return replica
+
+    def drop_replica(self, task: int) -> int:
+        """Give it up; returns the node that had it."""
+        assignment = self.tasks[task]
+        assert assignment.replica is not None, f"task {task} has no replica to drop"
+        node = assignment.replica.node
+        del self.members[node].copies[task]
+        self.tasks[task] = replace(assignment, replica=None)
+        return node
+
+    def lose(self, node: int) -> list[Copy]:
+        """Nothing is on ``node`` any more; returns the primaries that were."""
+        member = self.members[node]
+        primaries: list[Copy] = []
+        for task in member.copies:
+            assignment = self.tasks[task]
+            if assignment.primary is not None and assignment.primary.node == node:
+                primaries.append(assignment.primary)
+                self.tasks[task] = self._without_primary(assignment)
+            else:
+                self.tasks[task] = replace(assignment, replica=None)
+        member.gone()
+        return primaries
+
+    def _without_primary(self, assignment: Assignment) -> Assignment:
+        """What a lost sink had published, and where a lost task was, is remembered."""
+        primary = assignment.primary
+        assert primary is not None, "only a primary is lost"
+        report = self.members.report(primary)
+        published = max(assignment.published, report.published if report is not None else 0)
+        return replace(assignment, primary=None, published=published, was_on=primary.node)
+
+    def positions(self) -> dict[int, int]:
+        """A lower bound of every primary's position."""
+        positions = {}
+        for task, assignment in enumerate(self.tasks):
+            if assignment.primary is not None:
+                report = self.members.report(assignment.primary)
+                start = assignment.primary.position
+                positions[task] = report.position if report is not None else start
+        return positions
+
+    def published(self, sink: int) -> int:
+        """A lower bound of what a sink has published."""
+        primary = self.tasks[sink].primary
+        report = self.members.report(primary) if primary is not None else None
+        return max(self.tasks[sink].published, report.published if report is not None else 0)
+
+    def validate(self) -> None:
+        """Assert what no sequence of decisions may break."""
+        if self.tasks == self._validated:
+            return  # nothing was decided since
+        for task, assignment in enumerate(self.tasks):
+            assignment.validate(task)
+        count = 0
+        for node, member in self.members:
+            assert len(member.copies) <= member.info.slots, f"node {node} is overfull"
+            for task, copy in member.copies.items():
+                wanted = self.tasks[task]
+                assert copy in (wanted.primary, wanted.replica), f"node {node}: a copy too many"
+            count += len(member.copies)
+        assert count == len(self.copies()), "a copy is on no node"
+        self._validated = list(self.tasks)

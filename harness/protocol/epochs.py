@@ -1,0 +1,84 @@
+"""Up to where nobody needs anything any more, for schemes that trim on the coordinator's word.
+
+Coordinated checkpoints: the newest checkpoint that every task has stored; it is part of the
+registry, because a rollback goes there. Source replay: what every task has processed; no more
+than a hint, and lost with the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.protocol.assignments import Assignments
+from harness.protocol.effects import Effect, ForgetCheckpoints, Send
+from harness.protocol.inputs import EpochCompleted
+from harness.protocol.membership import Membership
+from harness.protocol.scheme import Recovery, Scheme
+from harness.protocol.wiring import Wiring
+
+STILL = 3
+"""After so many sweeps in which no task has moved, all are told again what they may trim."""
+
+
+class Epochs:
+    """``complete`` is where; `advance` looks whether it has moved."""
+
+    def __init__(
+        self, *, wiring: Wiring, scheme: Scheme, members: Membership, assigned: Assignments
+    ) -> None:
+        self.complete = 0
+        self._storing = [t for t in wiring.tasks if not wiring.begins_anywhere(t)]
+        self._recovery = scheme.recovery
+        self._members = members
+        self._assigned = assigned
+        self._told = -1
+        self._moved = self._still = 0
+        """The sum of all positions, and for how many sweeps it has not changed."""
+
+    @property
+    def needs_storing(self) -> bool:
+        """Whether nobody may be told before the registry holds it."""
+        return self._recovery is Recovery.GLOBAL
+
+    def advance(self) -> bool:
+        """Has it moved?"""
+        if self._recovery is Recovery.LOCAL:
+            return False
+        primaries = [assignment.primary for assignment in self._assigned.tasks]
+        reports = [self._members.report(copy) for copy in primaries if copy is not None]
+        ready = [report for report in reports if report is not None and report.ready]
+        if len(ready) < len(primaries):
+            return False
+        self._note_standstill(sum(report.position for report in ready))
+        if self._recovery is Recovery.GLOBAL:
+            complete = min(ready[task].stored for task in self._storing)
+            if complete <= self.complete:
+                return False
+        else:
+            complete = min(report.position for report in ready)
+        moved = complete != self.complete
+        self.complete = complete
+        return moved
+
+    def _note_standstill(self, moved: int) -> None:
+        """The leave to trim may have been lost, and a full buffer holds everybody up."""
+        self._still = self._still + 1 if moved == self._moved else 0
+        self._moved = moved
+        if self._still == STILL:
+            self._still, self._told = 0, -1
+
+    def tell(self, cause: str) -> Iterator[Effect]:
+        """Buffers may be trimmed: each copy is told by its number, a later one is not meant."""
+        if self._told == self.complete or self._recovery is Recovery.LOCAL:
+            return
+        self._told = self.complete
+        for task, assignment in enumerate(self._assigned.tasks):
+            if assignment.primary is None:
+                continue
+            incarnation = assignment.primary.incarnation
+            message = EpochCompleted(
+                cause=cause, task=task, incarnation=incarnation, position=self.complete
+            )
+            yield Send(cause=cause, to=task, incarnation=incarnation, message=message)
+        if self._recovery is Recovery.GLOBAL and self.complete:
+            yield ForgetCheckpoints(cause=cause, below=self.complete)

@@ -1,0 +1,127 @@
+"""Which tasks are lost, since when, and how far they had got; closing batches on their behalf.
+
+A task is lost from when the coordinator gives its primary up until a primary has been reported to
+be back where the lost one was. A loss that lasts for the bound (`Tentative.bound_us`) is closed,
+to the microsecond: those downstream are told to go on without it, and again at every sweep.
+
+A replica that was promoted before it was ever reported may be there or on paper only. Its node
+may speak first, for one heartbeat at most: closing a task that lives would be needless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.protocol.assignments import Assignments
+from harness.protocol.effects import Effect, NoteCopy, Send, SetTimer
+from harness.protocol.inputs import HeartbeatReceived, UpstreamClosed
+from harness.protocol.membership import Membership
+from harness.protocol.recovery import note_lost
+from harness.protocol.registry import Copy
+from harness.protocol.scheme import Closing, Scheme
+from harness.protocol.wiring import Wiring
+
+CLOSE = ("close", 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Loss:
+    """One task that is lost."""
+
+    since: int
+    position: int
+    """It is back when it is here again."""
+    closed_below: int = -1
+    """The term below which it is closed so far; -1: it is not."""
+
+
+class Losses:
+    """Kept in memory alone: after a crash of the coordinator every loss begins anew."""
+
+    def __init__(
+        self, *, wiring: Wiring, scheme: Scheme, members: Membership, assigned: Assignments
+    ) -> None:
+        self.tasks: dict[int, Loss] = {}
+        self._wiring = wiring
+        self._heartbeat_us = scheme.heartbeat_us
+        rules = scheme.tentative
+        closes = rules is not None and rules.closing is Closing.COORDINATOR
+        self._bound_us = rules.bound_us if rules is not None and closes else None
+        self._members = members
+        self._assigned = assigned
+        self._timer_at = -1
+
+    def note(self, primary: Copy, position: int, *, cause: str, now: int) -> NoteCopy:
+        """``primary`` was given up; it had last reported ``position``."""
+        loss = self.tasks.get(primary.task)
+        if loss is None:
+            self.tasks[primary.task] = Loss(since=now, position=position)
+        else:
+            loss.position = max(loss.position, position)
+        at = max(position, primary.position)
+        return note_lost(primary, at, cause=cause, why=cause, now=now)
+
+    def note_unplaced(self, task: int, now: int) -> None:
+        """It has no primary, for whatever reason."""
+        self.tasks.setdefault(task, Loss(since=now, position=0))
+
+    def note_takeover(self, replica: Copy) -> None:
+        """``replica`` was promoted: if it is known to be there, its task is not lost."""
+        if self._members.report(replica) is not None:
+            self.tasks.pop(replica.task, None)
+
+    def note_heartbeat(self, item: HeartbeatReceived) -> None:
+        """Whoever is back where it was is lost no more."""
+        for report in item.copies:
+            loss = self.tasks.get(report.task)
+            if loss is None:
+                continue
+            primary = self._assigned.tasks[report.task].primary
+            current = primary is not None and primary.incarnation == report.incarnation
+            if current and report.ready and report.position >= loss.position:
+                del self.tasks[report.task]
+
+    def close(self, *, cause: str, now: int, again: bool = False) -> Iterator[Effect]:
+        """Close what is due, or (``again``) has been due; and a timer for what will be."""
+        if self._bound_us is None or not self.tasks:
+            return
+        frontier = self._frontier()
+        coming: list[int] = []
+        for task, loss in sorted(self.tasks.items()):
+            primary = self._assigned.tasks[task].primary
+            due = self._due(loss, primary)
+            if due > now:
+                coming.append(due)
+                continue
+            before = self._assigned.tasks[task].used + 1
+            if primary is not None:
+                assert primary.term is not None, "a primary has a term"
+                before = primary.term
+            if again or before > loss.closed_below:
+                loss.closed_below = before
+                yield from self._forge(task, frontier, before, cause)
+        if coming and min(coming) != self._timer_at:
+            self._timer_at = min(coming)
+            yield SetTimer(cause=cause, at=self._timer_at, key=CLOSE)
+
+    def _due(self, loss: Loss, primary: Copy | None) -> int:
+        assert self._bound_us is not None, "only a coordinator that closes has a bound"
+        due = loss.since + self._bound_us
+        if primary is None or primary.term == primary.incarnation:
+            return due  # it is placed as a primary: there was nothing before the loss
+        if self._members[primary.node].heard_at > loss.since:
+            return due  # its node has spoken, and did not have it, or it would be back
+        return max(due, loss.since + self._heartbeat_us + 1)
+
+    def _frontier(self) -> int:
+        """The last batch that anybody is known to have processed."""
+        reports = (r for _, member in self._members for r in member.reports.values())
+        return max((report.position - 1 for report in reports), default=0)
+
+    def _forge(self, task: int, up_to: int, before_term: int, cause: str) -> Iterator[Effect]:
+        for below in self._wiring.downstream[task]:
+            message = UpstreamClosed(
+                cause=cause, task=below, upstream=task, up_to=up_to, before_term=before_term
+            )
+            yield Send(cause=cause, to=below, incarnation=None, message=message)

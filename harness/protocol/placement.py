@@ -1,0 +1,234 @@
+"""Where copies go: a strategy that is handed in, and the free slots it chooses from.
+
+A strategy decides every place: of first primaries, of replicas, and of tasks that were lost.
+
+==============================  ================================================================
+strategy                        what it does
+==============================  ================================================================
+`Spread`                        the least loaded node; a replica on another rack if there is one
+`Preferring`                    the node that a list of preferences ranks first
+`Planned`                       replicas where a plan (a scheduler of the edge paper, say) puts
+                                them; what the plan does not place, or cannot any more, as
+                                another strategy has it
+==============================  ================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from typing import Protocol
+
+from harness.protocol.assignments import Assignments
+from harness.protocol.registry import NodeInfo
+from harness.protocol.wiring import Wiring
+
+
+class Role(StrEnum):
+    """What a place is needed for."""
+
+    FIRST = "first"
+    """A task's first primary."""
+    RESTORED = "restored"
+    """The primary of a task that was lost, or found no place at the start."""
+    REPLICA = "replica"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """One copy that needs a place."""
+
+    role: Role
+    task: int
+    apart_from: int | None = None
+    """A replica's primary is on this node; a lost task was."""
+
+
+class Room:
+    """The free slots of live nodes while one decision is made, and who is where already."""
+
+    def __init__(self, assigned: Assignments, wiring: Wiring) -> None:
+        self._assigned = assigned
+        self._wiring = wiring
+        alive = [(node, member) for node, member in assigned.members if member.alive]
+        self._infos = {node: member.info for node, member in alive}
+        self._loads = {node: len(member.copies) for node, member in alive}
+        self._heap = [(load, node) for node, load in self._loads.items() if self.free(node)]
+        heapify(self._heap)
+
+    def free(self, node: int) -> bool:
+        """Whether ``node`` is alive and has a slot."""
+        return node in self._loads and self._loads[node] < self._infos[node].slots
+
+    def take(self, node: int) -> None:
+        """Use a slot."""
+        assert self.free(node), f"node {node} has no slot to take"
+        self._loads[node] += 1
+        if self.free(node):
+            heappush(self._heap, (self._loads[node], node))
+
+    def least_loaded(self, fits: Callable[[int], bool] | None = None) -> int | None:
+        """The free node with the fewest copies for which ``fits`` holds; None if there is none.
+        In logarithmic time where nearly all fit, so thousands of copies can be placed."""
+        passed: list[tuple[int, int]] = []
+        found: int | None = None
+        while self._heap and found is None:
+            load, node = self._heap[0]
+            if load != self._loads[node] or not self.free(node):
+                heappop(self._heap)  # a slot was taken since
+            elif fits is None or fits(node):
+                found = node
+            else:
+                passed.append(heappop(self._heap))
+        for entry in passed:
+            heappush(self._heap, entry)
+        return found
+
+    def nodes(self) -> list[int]:
+        """The free nodes, the least loaded first."""
+        free = [node for node in self._loads if self.free(node)]
+        return sorted(free, key=lambda node: (self._loads[node], node))
+
+    def info(self, node: int) -> NodeInfo:
+        """What ``node`` is, alive or not."""
+        return self._assigned.members[node].info
+
+    def neighbours(self, task: int) -> list[int]:
+        """The nodes of the primaries that ``task`` receives from and sends to."""
+        near = (*self._wiring.upstream[task], *self._wiring.downstream[task])
+        primaries = (self._assigned.tasks[other].primary for other in near)
+        return [primary.node for primary in primaries if primary is not None]
+
+
+class Placement(Protocol):
+    """A strategy."""
+
+    @property
+    def primaries(self) -> tuple[int, ...]:
+        """Task to the node that its first primary shall have."""
+
+    def choose(self, need: Need, room: Room) -> int | None:
+        """A free node. None only if there is none, or for what need not be: a first primary
+        whose node is not there is restored, a replica waits. A replica never goes to its
+        primary's node: a node hosts one copy of a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The least loaded node; for a replica one on another rack than its primary's, if any."""
+
+    primaries: tuple[int, ...]
+
+    def choose(self, need: Need, room: Room) -> int | None:
+        if need.role is Role.FIRST:
+            return _first(self.primaries, need, room)
+        beside = need.apart_from
+        if need.role is Role.RESTORED or beside is None:
+            return room.least_loaded()
+        rack = room.info(beside).rack
+        node = room.least_loaded(lambda node: room.info(node).rack != rack)
+        return node if node is not None else room.least_loaded(lambda node: node != beside)
+
+
+def _first(primaries: tuple[int, ...], need: Need, room: Room) -> int | None:
+    node = primaries[need.task]
+    return node if room.free(node) else None
+
+
+Preference = Callable[[Need, Room, int], float]
+"""How little a node is liked for a need; the least is taken."""
+
+
+def other_rack(need: Need, room: Room, node: int) -> float:
+    """Not the rack of the replica's primary, or the one that a lost task was on."""
+    if need.apart_from is None:
+        return 0.0
+    return float(room.info(node).rack == room.info(need.apart_from).rack)
+
+
+def same_rack(need: Need, room: Room, node: int) -> float:
+    """Close to the primary, and lost with it when the rack is: Storm's scheduler, which knows
+    of no replicas, does no better."""
+    return 1.0 - other_rack(need, room, node)
+
+
+def in_order(_need: Need, _room: Room, node: int) -> float:
+    """The first node with a free slot, by number."""
+    return float(node)
+
+
+@dataclass(frozen=True, slots=True)
+class SameTier:
+    """Nodes of the tier that a replica's primary is on, or that a lost task was on."""
+
+    tiers: tuple[str, ...]
+    """Node to tier."""
+
+    def __call__(self, need: Need, _room: Room, node: int) -> float:
+        here = need.apart_from
+        if here is None or max(here, node) >= len(self.tiers):
+            return 0.0
+        return float(self.tiers[node] != self.tiers[here])
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The least way to the tasks it receives from and sends to; for a replica to its primary
+    (the resilience-aware scheduler of paper 002, Algorithm 1)."""
+
+    delay_us: Callable[[int, int], float]
+    """Between two nodes."""
+
+    def __call__(self, need: Need, room: Room, node: int) -> float:
+        if need.role is Role.REPLICA and need.apart_from is not None:
+            return self.delay_us(node, need.apart_from)
+        return sum(self.delay_us(node, other) for other in room.neighbours(need.task))
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """Nodes that are kept for this before all others."""
+
+    nodes: frozenset[int]
+
+    def __call__(self, _need: Need, _room: Room, node: int) -> float:
+        return float(node not in self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferring:
+    """The node that ranks first: by the first preference, ties by the next one, then the least
+    loaded. It looks at every free node, so it is for clusters of hundreds."""
+
+    primaries: tuple[int, ...]
+    replica: tuple[Preference, ...] = (other_rack,)
+    restored: tuple[Preference, ...] = ()
+
+    def choose(self, need: Need, room: Room) -> int | None:
+        if need.role is Role.FIRST:
+            return _first(self.primaries, need, room)
+        wishes = self.replica if need.role is Role.REPLICA else self.restored
+        barred = need.apart_from if need.role is Role.REPLICA else None
+        free = [node for node in room.nodes() if node != barred]
+        return min(free, key=lambda n: [wish(need, room, n) for wish in wishes], default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """Replicas where they were planned to be, everything else as another strategy has it."""
+
+    replicas: Mapping[int, int] = field(hash=False)
+    """Task to the node of its replica."""
+    otherwise: Placement
+
+    @property
+    def primaries(self) -> tuple[int, ...]:
+        return self.otherwise.primaries
+
+    def choose(self, need: Need, room: Room) -> int | None:
+        planned = self.replicas.get(need.task) if need.role is Role.REPLICA else None
+        if planned is not None and room.free(planned) and planned != need.apart_from:
+            return planned
+        return self.otherwise.choose(need, room)

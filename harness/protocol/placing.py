@@ -1,0 +1,178 @@
+"""Which copies there shall be, and where: takeover, restoration, replicas.
+
+A replica on a live node is promoted. What has no replica is restored on a free slot in the
+planner's order: one by one (local), with all others from the last complete epoch (global), or
+with its ancestors from the sources (replay). Where no slot is free, a lost task takes that of a
+replica. Free slots that remain go to the replicas that the plan wants and that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from harness.protocol.assignments import Assignments
+from harness.protocol.inputs import Start
+from harness.protocol.membership import Membership
+from harness.protocol.placement import Need, Placement, Role, Room
+from harness.protocol.recovery import replay_starts, source_start
+from harness.protocol.registry import Copy
+from harness.protocol.scheme import Recovery, Scheme
+from harness.protocol.wiring import Wiring
+
+
+class Placer:
+    """Brings the assignments as near to what the scheme wants as live nodes allow."""
+
+    def __init__(
+        self, *, wiring: Wiring, scheme: Scheme, strategy: Placement, members: Membership
+    ) -> None:
+        self.wiring = wiring
+        self.scheme = scheme
+        self.strategy = strategy
+        self.members = members
+        self.assigned = Assignments(members)
+        self._rank = {task: place for place, task in enumerate(scheme.recovery_order)}
+
+    # -- the first placement ---------------------------------------------------------------
+
+    def awaited(self, replicated: Sequence[int]) -> set[int]:
+        """The nodes a first placement still waits for: those of the primaries, and every node
+        where there are replicas to place, so that they are spread as the strategy wants it."""
+        named = {n for n, _ in self.members} if replicated else set(self.strategy.primaries)
+        return {node for node in named if not self.members[node].alive}
+
+    def place_first(self) -> None:
+        """A place for every task whose node is there; the others are to be restored."""
+        self.assigned.begin(len(self.wiring.tasks))
+        room = Room(self.assigned, self.wiring)
+        for task in self.wiring.tasks:
+            node = self.strategy.choose(Need(role=Role.FIRST, task=task), room)
+            if node is not None:
+                room.take(node)
+                self.assigned.place(task, node, start=Start.EMPTY)
+
+    # -- every later decision --------------------------------------------------------------
+
+    def decide(self, *, replicated: Sequence[int], epoch: int) -> list[Copy]:
+        """Promote, retire, restore, add; returns the replicas that are primaries now."""
+        tasks = self.assigned.tasks
+        orphans = [t for t, a in enumerate(tasks) if a.primary is None and a.replica is not None]
+        promoted = [self._promote(task) for task in orphans]
+        self._retire(replicated)
+        room = Room(self.assigned, self.wiring)
+        lost = self.assigned.lost()
+        if lost:
+            _RESTORE[self.scheme.recovery](self, self.in_order(lost), room, epoch)
+        if not self.assigned.lost():
+            self._add_replicas(replicated, room)
+        return promoted
+
+    def in_order(self, tasks: Iterable[int]) -> list[int]:
+        """The planner's order first, the others by number."""
+        last = len(self._rank)
+        return sorted(tasks, key=lambda task: (self._rank.get(task, last), task))
+
+    def _promote(self, task: int) -> Copy:
+        return self.assigned.promote(task)
+
+    def _retire(self, replicated: Sequence[int]) -> None:
+        wanted = set(replicated)
+        for task, assignment in enumerate(self.assigned.tasks):
+            if assignment.replica is not None and task not in wanted:
+                self.assigned.drop_replica(task)
+
+    def _add_replicas(self, replicated: Sequence[int], room: Room) -> None:
+        for task in replicated:
+            assignment = self.assigned.tasks[task]
+            if assignment.replica is None and assignment.primary is not None:
+                beside = assignment.primary.node
+                need = Need(role=Role.REPLICA, task=task, apart_from=beside)
+                node = self.strategy.choose(need, room)
+                if node is not None:
+                    room.take(node)
+                    self._place_alone(task, node, replica=True)
+
+    # -- restoration -----------------------------------------------------------------------
+
+    def _seat(self, task: int, room: Room) -> int | None:
+        """A slot for a lost task."""
+        was_on = self.assigned.tasks[task].was_on
+        node = self.strategy.choose(Need(role=Role.RESTORED, task=task, apart_from=was_on), room)
+        if node is not None:
+            room.take(node)
+        return node
+
+    def _restore_local(self, lost: list[int], room: Room, _epoch: int) -> None:
+        for task in lost:
+            node = self._seat(task, room)
+            if node is None:
+                node = self._give_up_replica()
+            if node is None:
+                return
+            self._place_alone(task, node)
+
+    def _give_up_replica(self) -> int | None:
+        """The place of a replica: a task that is lost needs it more. The last in the planner's
+        order goes first."""
+        tasks = self.assigned.tasks
+        replicated = [task for task, a in enumerate(tasks) if a.replica is not None]
+        if not replicated:
+            return None
+        return self.assigned.drop_replica(self.in_order(replicated)[-1])
+
+    def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
+        """A copy that starts without regard to others."""
+        place = self.assigned.place
+        if not self.wiring.begins_anywhere(task):
+            place(task, node, start=Start.CHECKPOINT, replica=replica)
+        else:
+            at = source_start(self.wiring, task, self.assigned.positions())
+            place(task, node, start=Start.EMPTY, position=at, send_from=at, replica=replica)
+
+    def _restore_global(self, lost: list[int], room: Room, epoch: int) -> None:
+        """All or nothing: every task goes back to the last complete epoch."""
+        nodes = self._nodes_for(lost, room)
+        if nodes is None:
+            return
+        for task in self.wiring.tasks:
+            anywhere = self.wiring.begins_anywhere(task)
+            self.assigned.place(
+                task,
+                nodes[task],
+                start=Start.EMPTY if anywhere else Start.EPOCH,
+                position=epoch,
+                send_from=epoch if anywhere else 0,
+            )
+
+    def _restore_replay(self, lost: list[int], room: Room, _epoch: int) -> None:
+        """The lost tasks and all their ancestors recompute from the sources."""
+        nodes = self._nodes_for(lost, room)
+        if nodes is None:
+            return
+        published = {sink: self.assigned.published(sink) for sink in self.wiring.sinks}
+        starts = replay_starts(self.wiring, lost, self.assigned.positions(), published)
+        for task, (position, send_from) in sorted(starts.items()):
+            self.assigned.place(
+                task, nodes[task], start=Start.EMPTY, position=position, send_from=send_from
+            )
+
+    def _nodes_for(self, lost: list[int], room: Room) -> dict[int, int] | None:
+        """Every task's node; None while there are too few slots for those that are lost."""
+        nodes = {
+            task: assignment.primary.node
+            for task, assignment in enumerate(self.assigned.tasks)
+            if assignment.primary is not None
+        }
+        for task in lost:
+            node = self._seat(task, room)
+            if node is None:
+                return None
+            nodes[task] = node
+        return nodes
+
+
+_RESTORE: dict[Recovery, Callable[[Placer, list[int], Room, int], None]] = {
+    Recovery.LOCAL: Placer._restore_local,
+    Recovery.GLOBAL: Placer._restore_global,
+    Recovery.REPLAY: Placer._restore_replay,
+}
