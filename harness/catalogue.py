@@ -17,6 +17,7 @@ GROUPS = {
     "intervals": "Utilization model for checkpoint intervals (FGCS 2020)",
     "edge": "Resilient stream processing in edge computing (CCGrid 2021)",
     "dpc": "Borealis: delay, process and correct (SIGMOD 2005)",
+    "live": "The papers' protocols live, on Spark (Faultline's own)",
     "stock": "Stock Spark Structured Streaming under failures (Faultline's own)",
 }
 

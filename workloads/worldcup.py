@@ -229,6 +229,8 @@ class SliceCount(TableTask):
     def work(
         self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
+        if not self.tuples(inputs):
+            return self._without_records(state, batch)
         rows, raw = whole_records(joined(inputs, SOURCE_SCHEMA), RECORD_BYTES)
         records = raw.reshape(-1).view(RECORD)
         fresh = pa.table(
@@ -245,6 +247,14 @@ class SliceCount(TableTask):
         full = numbers(counts, "slice") != open_slice
         ready = counts.filter(pa.array(full)).select(COUNTS.names)
         return counts.filter(pa.array(~full)), (ready,)
+
+    def _without_records(
+        self, state: pa.Table, batch: int
+    ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
+        """The open slice waits, until its pane ends."""
+        if state.num_rows and self.timeline.ends_pane(batch):
+            return self.initial(), (state.select(COUNTS.names),)
+        return state, (COUNTS.empty_table(),)
 
 
 _SLICED = pa.schema([("slice", pa.int64()), *COUNTS])
@@ -273,6 +283,8 @@ class MergeCounts(TableTask):
     def work(
         self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
+        if not self.tuples(inputs) and not (state.num_rows and self.timeline.ends_pane(batch)):
+            return state, (COUNTS.empty_table(),)
         waiting = joined([state, *inputs], COUNTS)
         full = waiting.num_rows - waiting.num_rows % SLICE_TUPLES
         if self.timeline.ends_pane(batch):
@@ -289,6 +301,8 @@ class Top(PaneTask):
     schema, result = COUNTS, RESULT
 
     def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
+        if not self.tuples(inputs):
+            return pane
         return totals(joined([pane, *inputs], COUNTS), ["object"], ["requests"])
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
     "doctor": ("harness.cli.doctor", "What is found, what is missing, what to do."),
     "simulate": ("harness.cli.simulate", "Break the protocol in virtual time."),
+    "endure": ("harness.cli.endure", "Kill a live engine, and compare its output."),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
     "nightly": ("harness.cli.nightly", "Did anything get worse since a revision."),
     "bisect": ("harness.cli.bisect", "Which revision made a nightly metric worse."),

@@ -151,6 +151,8 @@ class TableTask:
 
     memory = 1
     """How many batches of input the state depends on, the newest included."""
+    reads_times = True
+    """Whether a source task looks at its records' times; a host need not read them if not."""
 
     def initial(self) -> Any:
         return None

@@ -178,7 +178,7 @@ class TaskEngine:
         nodes = tuple(NodeInfo(name=n.name, rack=n.rack, slots=slots) for n in self.fleet.nodes)
         given = self.setup.parameters
         return Job(
-            run=f"faultline-{secrets.token_hex(6)}",
+            run=f"{self.fleet.cluster.redis.key_prefix}pass-{secrets.token_hex(6)}",
             workload=work.workload.reference,
             start_us=round(start_unix_s * 1e6),
             batch_us=round(work.interval_s * 1e6),
@@ -197,20 +197,32 @@ class TaskEngine:
         )
 
     def _recoveries(self) -> Iterator[Event]:
+        """Per loss of a node: that it was noticed, and that the last of its tasks is back."""
         names = self._running().wiring.names
-        for way in Restorations(self.notes()).every():
+        ways = {(way.task, way.term): way for way in Restorations(self.notes()).every()}
+        for lost in _losses(self.lost_primaries()):
+            node = self.fleet.nodes[lost[0].note.node].name
+            at_unix_s = self._unix_s(lost[0].at_us)
+            detail = {
+                "tasks": ", ".join(names[noted.note.task] for noted in lost),
+                "detected_unix_s": at_unix_s,
+            }
             yield Event(
                 kind=EventKind.DETECTED,
-                at_unix_s=self._unix_s(way.detected_us),
-                target=names[way.task],
-                cause=way.why,
+                at_unix_s=at_unix_s,
+                target=node,
+                cause=lost[0].note.why,
+                detail=detail,
             )
-            if way.restored_us is not None:
+            mine = [ways.get((n.note.task, n.note.term or 0)) for n in lost]
+            back = [way for way in mine if way is not None and way.restored_us is not None]
+            if len(back) == len(lost):
                 yield Event(
                     kind=EventKind.RECOVERED,
-                    at_unix_s=self._unix_s(way.restored_us),
-                    target=names[way.task],
-                    cause=way.how,
+                    at_unix_s=self._unix_s(max(way.restored_us or 0 for way in back)),
+                    target=node,
+                    cause=", ".join(sorted({way.how for way in back})),
+                    detail=detail,
                 )
 
     def _deaths(self) -> Iterator[Event]:
@@ -229,6 +241,15 @@ class TaskEngine:
     def lost_primaries(self) -> list[Noted]:
         """What the coordinator gave up, in the order of time."""
         return [noted for noted in self.notes() if noted.note.event is CopyEvent.LOST]
+
+
+def _losses(lost: Sequence[Noted]) -> list[list[Noted]]:
+    """What the coordinator gave up, by node and instant: a node's tasks are lost at once."""
+    groups: dict[tuple[int, int], list[Noted]] = {}
+    for noted in lost:
+        if noted.note.node >= 0:
+            groups.setdefault((noted.note.node, noted.at_us), []).append(noted)
+    return list(groups.values())
 
 
 def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:

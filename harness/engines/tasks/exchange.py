@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from numpy.typing import NDArray
 
 from harness.engines.codec import CorruptData, decode, encode
 from harness.engines.deliveries import COPY_HEADER
@@ -234,47 +237,71 @@ class SourceReader:
         start_us: int,
         batch_us: int,
         partition: int,
+        with_times: bool = True,
         give: Callable[[int, pa.Table], None],
     ) -> None:
-        """``give(batch, table)`` is called for each batch from ``first`` on, in order."""
+        """``give(batch, table)`` is called for each batch from ``first`` on, in order. Without
+        ``with_times`` the column of times holds nulls: asking each record costs."""
         self.next = first
         """The batch that is being filled."""
         self._start_us, self._batch_us = start_us, batch_us
-        self._partition, self._give = partition, give
-        self._values: list[bytes] = []
-        self._offsets: list[int] = []
-        self._stamps: list[int] = []
+        self._partition, self._with_times, self._give = partition, with_times, give
+        self._chunks: list[Sequence[Message]] = []
 
     def begin(self) -> Begin:
         return Begin(at_ms=(self._start_us + self.next * self._batch_us) // 1000)
 
     def take(self, messages: Sequence[Message]) -> None:
-        start, width = self._start_us, self._batch_us
-        begin = start + self.next * width
-        end = begin + width
-        for message in messages:
-            stamp = message.timestamp()[1] * 1000
-            while stamp >= end:
-                self._close()
-                begin, end = end, end + width
-            if stamp >= begin:
-                self._values.append(message.value() or b"")
-                self._offsets.append(message.offset())
-                self._stamps.append(stamp)
+        """The next records of the partition. Only those at a boundary are asked for their time."""
+        at, last = 0, _time_us(messages[-1])
+        begin = self._start_us + self.next * self._batch_us
+        if _time_us(messages[0]) < begin:
+            at = bisect_left(messages, begin, key=_time_us)
+        while at < len(messages):
+            end = self._start_us + (self.next + 1) * self._batch_us
+            if last < end:
+                self._chunks.append(messages[at:] if at else messages)
+                return
+            until = bisect_left(messages, end, lo=at, key=_time_us)
+            if until > at:
+                self._chunks.append(messages[at:until])
+            self._close()
+            at = until
 
     def _close(self) -> None:
         batch, self.next = self.next, self.next + 1
-        table = SOURCE_SCHEMA.empty_table()
-        if self._values:
-            columns = [
-                pa.array(self._values, pa.binary()),
-                pa.array([self._partition] * len(self._values), pa.int32()),
-                pa.array(self._offsets, pa.int64()),
-                pa.array(self._stamps, pa.int64()).cast(pa.timestamp("us")),
-            ]
-            table = pa.Table.from_arrays(columns, schema=SOURCE_SCHEMA)
-            self._values, self._offsets, self._stamps = [], [], []
-        self._give(batch, table)
+        chunks, self._chunks = self._chunks, []
+        self._give(batch, self._table([m for chunk in chunks for m in chunk]))
+
+    def _table(self, records: Sequence[Message]) -> pa.Table:
+        if not records:
+            return SOURCE_SCHEMA.empty_table()
+        count = len(records)
+        times = (
+            pa.array([_time_us(record) for record in records], pa.int64())
+            if self._with_times
+            else pa.nulls(count, pa.int64())
+        )
+        columns = [
+            pa.array([record.value() or b"" for record in records], pa.binary()),
+            pa.array(np.full(count, self._partition, dtype=np.int32)),
+            pa.array(_offsets(records)),
+            times.cast(pa.timestamp("us")),
+        ]
+        return pa.Table.from_arrays(columns, schema=SOURCE_SCHEMA)
+
+
+def _time_us(record: Message) -> int:
+    stamp: int = record.timestamp()[1]
+    return stamp * 1000
+
+
+def _offsets(records: Sequence[Message]) -> NDArray[np.int64]:
+    """Mostly without gaps; then the ends tell all of them."""
+    first, last = records[0].offset(), records[-1].offset()
+    if last - first == len(records) - 1:
+        return np.arange(first, last + 1, dtype=np.int64)
+    return np.array([record.offset() for record in records], dtype=np.int64)
 
 
 class OutputTail:

@@ -43,7 +43,7 @@ class Fleet:
         self.nodes: Sequence[Node] = cluster.nodes()
         self._directory, self._restart_s = directory, restart_s
         self._secret = secrets.token_hex(32)
-        self._run = f"faultline-{secrets.token_hex(6)}"
+        self._run = f"{cluster.redis.key_prefix}engine-{secrets.token_hex(6)}"
         self._port = 0
         self._stopping = threading.Event()
         self._boots: dict[int, int] = {}
@@ -189,7 +189,7 @@ class Fleet:
             "worker": self.nodes[number].worker,
             "coordinator": ["127.0.0.1", self._port],
             "secret": self._secret,
-            "kafka": self.cluster.kafka.confluent(),
+            "kafka": self.cluster.kafka.confluent(on_executor=True),
             "redis": asdict(self.cluster.redis),
             "run": self._run,
         }

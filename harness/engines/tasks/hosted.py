@@ -340,6 +340,7 @@ class Hosted:
             start_us=self.job.start_us,
             batch_us=self.job.batch_us,
             partition=partition,
+            with_times=getattr(self._operators[effect.task], "reads_times", True),
             give=give,
         )
         tail = Tail(self._client, topic, partition, reader.begin(), deliver=reader.take)

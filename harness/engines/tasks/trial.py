@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.cluster.base import Action
+from harness.cluster.base import Action, Victim
 from harness.engines.base import Work
 from harness.engines.deliveries import COPY_HEADER
 from harness.engines.passes import align, load_plan
@@ -139,11 +139,13 @@ class Trial:
         self.engine, self.workload = engine, workload
         self._directory, self._report = directory, report
         self._interval_s = interval_s
-        token = f"trial-{secrets.token_hex(4)}"
+        token = f"{engine.fleet.cluster.kafka.topic_prefix}trial-{secrets.token_hex(4)}"
         self._topic_of = {source.name: f"{token}-{source.name}" for source in workload.sources}
         self._out = f"{token}-out"
         self._load = load_plan(workload, RateProfile.constant(rate_per_s, seconds), self._topic_of)
-        self._kills = 0
+        self.killed: list[Victim] = []
+        """Nodes that a kill has reached, in order."""
+        self.coordinator_kills = 0
         self.start_unix_s = 0.0
 
     def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:
@@ -186,7 +188,7 @@ class Trial:
             truth = self._truth(work)
             engine.end()
         generator.result()
-        return judged(messages, truth, workload, kills=self._kills)
+        return judged(messages, truth, workload, kills=len(self.killed) + self.coordinator_kills)
 
     def _wait_until(self, at_s: float) -> None:
         while (left := self.start_unix_s + at_s - time.time()) > 0:
@@ -218,7 +220,7 @@ class Trial:
             case Disturb.COORDINATOR:
                 os.kill(fleet.coordinator.pid, signal.SIGKILL)
                 fleet.coordinator.wait(5)
-                self._kills += 1
+                self.coordinator_kills += 1
                 fleet.start_coordinator()
                 assert self.engine.job is not None, "the pass has begun"
                 fleet.begin(self.engine.job)
@@ -228,5 +230,5 @@ class Trial:
                 fleet.cluster.apply(Action.RESUME, disturbance.target)
             case Disturb.KILL:
                 victims = fleet.cluster.apply(Action.KILL, disturbance.target)
-                self._kills += sum(1 for victim in victims if victim.reached)
+                self.killed += [victim for victim in victims if victim.reached]
                 fleet.cluster.apply(Action.RESTART, disturbance.target)

@@ -1,0 +1,123 @@
+"""The verdict on a pass, and the schedules of kills: without a cluster."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from harness.cluster.base import Node
+from harness.engines.codec import encode
+from harness.engines.tasks.endure import RACK_GAP_S, Tally, schedule
+from harness.engines.tasks.trial import Disturb, judged
+from harness.measure.collector import Message
+from harness.protocol.effects import Kind, OutputRecord
+from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry
+from workloads.wordcount import RESULT, word_count
+
+WORDS = word_count(text=[__file__])
+NODES = [
+    Node(name=f"r{rack}n{number}", rack=f"r{rack}", worker=f"r{rack}w1", host=f"127.0.{rack}.1")
+    for rack in (1, 2)
+    for number in (1, 2)
+]
+
+
+def counts(**words: int) -> pa.Table:
+    """Results of the window that begins at 1 s."""
+    begins = pa.array([1_000_000] * len(words), pa.int64()).cast(pa.timestamp("us"))
+    return pa.table([begins, list(words), list(words.values())], schema=RESULT)
+
+
+def stable(batch: int, **words: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.STABLE, batch=batch, payload=counts(**words))
+
+
+def tentative(batch: int, **words: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=counts(**words))
+
+
+def undo(batch: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.UNDO, batch=batch)
+
+
+def verdict(*entries: OutputEntry) -> dict[str, int]:
+    """What is wrong with these entries where a: 1 and b: 2 are due; what is 0 is left out."""
+    messages = [
+        Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
+        for offset, entry in enumerate(entries)
+    ]
+    truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
+    found = judged(messages, truth, WORDS, kills=0).to_json()
+    return {name: number for name, number in found.items() if number and name != "results"}
+
+
+def batch(sequence: int, *records: OutputRecord, term: int = 1) -> OutputBatch:
+    return OutputBatch(term=term, sequence=sequence, records=records)
+
+
+CLAIM = OutputClaim(term=1)
+
+
+def test_what_is_due_is_right() -> None:
+    assert verdict(CLAIM, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
+
+
+def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
+    assert (
+        verdict(
+            CLAIM,
+            batch(1, stable(0, a=1)),
+            batch(1, stable(0, a=1)),
+            OutputClaim(term=2),
+            batch(2, stable(1, b=7)),
+            batch(1, stable(1, b=2), term=2),
+        )
+        == {}
+    )
+
+
+def test_a_correction_is_right() -> None:
+    assert verdict(CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        ([batch(1, stable(0, a=1))], {"lost": 1}),
+        ([batch(1, stable(0, a=1, b=2)), batch(2, stable(1, b=2))], {"duplicated": 1}),
+        ([batch(1, stable(0, a=1, b=7))], {"contradictions": 1}),
+        ([batch(1, stable(0, a=1, b=2, c=1))], {"contradictions": 1}),
+        ([batch(1, stable(0, a=1, b=2)), batch(2, undo(0))], {"undone_stable": 1}),
+        ([batch(1, stable(0, a=1, b=2), tentative(1, c=3))], {"uncorrected": 1}),
+    ],
+)
+def test_what_is_wrong_is_counted(entries: list[OutputEntry], wrong: dict[str, int]) -> None:
+    assert verdict(CLAIM, *entries) == wrong
+
+
+def test_a_schedule_follows_from_its_seed() -> None:
+    assert schedule(7, 3, NODES) == schedule(7, 3, NODES)
+    assert schedule(7, 3, NODES) != schedule(7, 4, NODES) != schedule(8, 4, NODES)
+
+
+def test_schedules_kill_everything_and_leave_time() -> None:
+    found = [d for number in range(40) for d in schedule(1, number, NODES)]
+    assert {d.kind for d in found} == set(Disturb)
+    assert {d.target for d in found if d.kind is Disturb.KILL} >= {"r1", "r2", "r1n1", "r2n2"}
+    for number in range(40):
+        racks = [d.at_s for d in schedule(1, number, NODES) if d.target in ("r1", "r2")]
+        assert all(b - a >= RACK_GAP_S - 0.01 for a, b in pairwise(racks))
+        last = [d.at_s + d.for_s for d in schedule(1, number, NODES)]
+        assert last == sorted(last)
+
+
+def test_a_tally_fails_on_anything_that_is_wrong() -> None:
+    assert not Tally(kills=20, runs=2, results=1_000).failures
+    for name in ("lost", "duplicated", "contradictions", "undone_stable", "uncorrected"):
+        tally = Tally()
+        setattr(tally, name, 1)
+        assert tally.failures == 1
+    assert Tally(leftover_processes=2).failures == 2

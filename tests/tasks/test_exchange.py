@@ -1,0 +1,112 @@
+"""Batches by intended time, and what is read back from an output partition: without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.engines.codec import encode
+from harness.engines.tasks.exchange import OF_SINK, OutputTail, SourceReader
+from harness.engines.tasks.pacing import Lane, Links, Speed
+from harness.errors import UsageError
+from harness.protocol.output import OutputClaim
+
+START_US, BATCH_US = 1_800_000_000_000_000, 100_000
+
+
+class Record:
+    """As much of a Kafka message as a reader looks at."""
+
+    def __init__(self, ms: int, offset: int, value: bytes = b"x", sink: int = 0) -> None:
+        self._ms, self._offset, self._value, self._sink = ms, offset, value, sink
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, START_US // 1000 + self._ms
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [(OF_SINK, str(self._sink).encode())]
+
+
+def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
+    """Batch to the offsets in it, of records at these times, one call for each."""
+    found: dict[int, list[int]] = {}
+
+    def give(batch: int, table: Any) -> None:
+        assert batch == first + len(found), "batches come in order, each once"
+        found[batch] = table.column("offset").to_pylist()
+
+    reader = SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, partition=0, give=give)
+    for offset, ms in enumerate(times_ms):
+        reader.take([Record(ms, offset)])
+    return found
+
+
+def test_a_batch_is_complete_with_the_first_record_behind_it() -> None:
+    assert cut([0, 50, 99]) == {}
+    assert cut([0, 50, 99, 100]) == {0: [0, 1, 2]}
+
+
+def test_batches_without_records_are_given_too() -> None:
+    assert cut([10, 310]) == {0: [0], 1: [], 2: []}
+
+
+def test_what_comes_before_the_first_batch_is_passed_over() -> None:
+    assert cut([-500, -1, 40, 120]) == {0: [2]}
+    assert cut([40, 120, 210, 320], first=2) == {2: [2]}
+
+
+def test_all_at_once_is_as_one_by_one() -> None:
+    times = [0, 40, 99, 100, 250, 251, 600, 601, 1_000]
+    found: dict[int, list[int]] = {}
+    reader = SourceReader(
+        first=0,
+        start_us=START_US,
+        batch_us=BATCH_US,
+        partition=0,
+        give=lambda batch, table: found.update({batch: table.column("offset").to_pylist()}),
+    )
+    reader.take([Record(ms, offset) for offset, ms in enumerate(times)])
+    assert found == cut(times)
+
+
+def test_a_sink_reads_what_is_its_own() -> None:
+    seen: list[int] = []
+    tail = OutputTail(3, lambda reader: seen.append(reader.term))
+    tail.take([Record(0, 0, encode(OutputClaim(term=5)), sink=4)])
+    tail.take([Record(0, 1, encode(OutputClaim(term=2)), sink=3)])
+    tail.take([Record(0, 2, b"from nobody of ours", sink=3)])
+    assert seen == [-1, 2, 2]
+
+
+def test_a_lane_does_one_thing_after_the_other() -> None:
+    lane = Lane()
+    assert lane.occupy(1_000, 500) == 1_500
+    assert lane.occupy(1_100, 500) == 2_000
+    assert lane.occupy(9_000, 1) == 9_001
+
+
+def test_a_declared_speed_costs_time_and_none_costs_nothing() -> None:
+    assert Speed().tuples_us(10_000) == 0
+    assert Speed(tuples_per_s=1_000).tuples_us(100) == 100_000
+    assert Speed(checkpoint_bytes_per_s=1e6).bytes_us(2_000_000) == 2_000_000
+    with pytest.raises(UsageError, match="restart_s"):
+        Speed(restart_s=-1)
+
+
+def test_a_link_holds_a_message_for_its_latency_and_its_size() -> None:
+    links = Links(
+        group_of=("edge", "cloud"),
+        latency_us={"edge>cloud": 20_000},
+        bytes_per_s={"edge>cloud": 1e6},
+    )
+    assert links.due_us(100, 0, 1, 500_000) == 100 + 20_000 + 500_000
+    assert links.due_us(100, 1, 0, 500_000) == 100
+    assert Links().due_us(100, 0, 1, 500_000) == 100
+    assert Links.from_json(links.to_json()) == links
