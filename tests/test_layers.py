@@ -8,29 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.layers import level, table
 
-LAYERS = [
-    # From the top; a module may import from its own line and the lines below.
-    ["harness.cli"],
-    ["harness.notebook"],
-    ["harness.nightly", "harness.advice"],
-    ["harness.report", "harness.runner", "harness.catalogue"],
-    ["experiments"],
-    ["harness.engines"],
-    ["harness.failures", "harness.load"],
-    ["harness.cluster"],
-    ["harness.environment"],
-    ["workloads"],
-    ["datasets"],
-    ["harness.protocol", "harness.planning"],
-    ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
-    ["harness.experiment"],
-    ["harness.claims", "harness.results"],
-    ["harness.child"],
-    ["harness.errors", "harness.seeds", "harness.text"],
-    ["harness"],
-]
+ROOT = Path(__file__).parent.parent
 
 PURE = ["harness/protocol", "harness/planning", "harness/topology"]
 IMPURE = {
@@ -44,13 +24,6 @@ def sources() -> Iterator[tuple[str, Path]]:
         for path in sorted((ROOT / top).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             yield module.removesuffix(".__init__"), path
-
-
-def level(module: str) -> int | None:
-    for depth, layer in enumerate(LAYERS):
-        if any(module == name or module.startswith(f"{name}.") for name in layer):
-            return depth
-    return None
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -75,7 +48,7 @@ def test_imports_point_down(module: str, path: Path) -> None:
     own = level(module)
     if module in ("harness", "experiments", "workloads", "datasets"):
         return
-    assert own is not None, f"{module} stands in no layer: add it to LAYERS"
+    assert own is not None, f"{module} stands in no layer: add it to tests/layers.py"
     for line, imported in imports(path):
         other = level(imported)
         if other is not None:
@@ -108,6 +81,12 @@ def test_pure_packages_do_no_io(package: str) -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("open", "print", "input"), f"{path}:{node.lineno}"
+
+
+def test_the_table_of_packages_is_the_one_that_is_enforced() -> None:
+    assert table() in (ROOT / "ARCHITECTURE.md").read_text(), (
+        "renew it: .venv/bin/python -P -m tests.layers"
+    )
 
 
 def test_no_file_eats_everything() -> None:

@@ -1,0 +1,74 @@
+"""The layers of the tree, from the top down: what the tests enforce and ARCHITECTURE.md shows.
+
+``python -m tests.layers`` prints the table for ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LAYERS: Sequence[tuple[Sequence[str], str]] = (
+    # A module may import from its own line and the lines below.
+    (["harness.cli"], "one module a command; nothing else prints"),
+    (["harness.notebook"], "what the notebooks show: they hold no logic of their own"),
+    (
+        ["harness.nightly", "harness.advice"],
+        "the nightly gate against an earlier revision; which scheme for a job, with reasons",
+    ),
+    (
+        ["harness.report", "harness.runner", "harness.catalogue"],
+        "plans and makes runs, judges claims, writes the report, finds experiments",
+    ),
+    (["experiments"], "one module a figure: grid, run, table, drawing, claims"),
+    (
+        ["harness.engines"],
+        "the systems under test behind one contract (`base`), and what measures any of them: "
+        "`run`, `passes`, `outcome`",
+    ),
+    (
+        ["harness.failures", "harness.load"],
+        "seeded failure schedules and the injector; the open-loop load generator",
+    ),
+    (["harness.cluster"], "backends: real servers and ways to break them"),
+    (["harness.environment"], "finds or fetches Java, Redis and the jars; `doctor`"),
+    (["workloads"], "what runs: one file a workload, as a query and as tasks"),
+    (["datasets"], "what it runs on: generators, and readers of real data"),
+    (
+        ["harness.protocol", "harness.planning"],
+        "fault-tolerance protocols as pure state machines; planners of replication and placement",
+    ),
+    (
+        ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
+        "models; the definition of every measure, once; one look for every picture",
+    ),
+    (["harness.experiment"], "what an experiment is"),
+    (
+        ["harness.claims", "harness.results"],
+        "records, where they are kept and what they depend on, and what is claimed of them; "
+        "knows no experiment",
+    ),
+    (["harness.child"], "a child process that speaks JSON lines: load generator, drivers"),
+    (["harness.errors", "harness.seeds", "harness.text"], "what everything else speaks in"),
+    (["harness"], "the version"),
+)
+
+
+def level(module: str) -> int | None:
+    """Which line a module stands on, counted from the top; None outside of them all."""
+    for depth, (layer, _) in enumerate(LAYERS):
+        if any(module == name or module.startswith(f"{name}.") for name in layer):
+            return depth
+    return None
+
+
+def table() -> str:
+    """The layers as a table in Markdown."""
+    lines = ["| package | what it holds |", "|---|---|"]
+    for names, words in LAYERS[:-1]:
+        places = ", ".join(f"`{name.replace('.', '/')}`" for name in names)
+        lines.append(f"| {places} | {words} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -1,0 +1,325 @@
+"""A stranger's five changes, each made in a copy of this tree: at most three places each.
+
+CONTRIBUTING.md names the same files; what it says is checked here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.results.provenance import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that somebody adds."""
+
+    heading: str
+    """Its section in CONTRIBUTING.md."""
+    new: Mapping[str, str] = field(default_factory=dict)
+    """Files that are added, with their text."""
+    inserted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Files that are edited: (before this, comes that)."""
+    shows: str
+    """Python that fails unless the tree has it now."""
+    run: tuple[str, ...] = ()
+    """A command line of ``faultline`` that must succeed with it."""
+
+
+WORKLOAD = Change(
+    heading="A workload",
+    new={
+        "workloads/lengths.py": '''"""Lengths of lines, the smallest workload."""
+
+from __future__ import annotations
+
+from workloads.base import Entry, Reference, Source, Workload
+
+
+def lengths(*, seed: int = 0) -> Workload:
+    """How many lines of each length came in every second."""
+    parameters = {"paths": [], "partitions": 1, "seed": seed}
+    lines = Reference(target="datasets.text:TextLines", parameters=parameters)
+    return Workload(
+        name="lengths",
+        sources=[Source(name="lines", records=lines, partitions=1)],
+        query=_query,
+        identity=["window_start", "length"],
+        values=["count"],
+        window_start="window_start",
+        window_s=1,
+        slide_s=1,
+        watermark_delay_s=1,
+        reference=Reference(target="workloads.lengths:lengths", parameters={"seed": seed}),
+    )
+
+
+def _query(spark, sources):
+    from pyspark.sql import functions as F
+
+    lines = sources["lines"].withWatermark("timestamp", "1 second")
+    window = F.window("timestamp", "1 second")
+    counted = lines.groupBy(window, F.length("value").alias("length")).count()
+    return counted.select(F.col("window.start").alias("window_start"), "length", "count")
+
+
+ENTRY = Entry(
+    name="lengths", label="lengths of lines", paper="", make=lengths, paper_rate_per_s=None
+)
+'''
+    },
+    shows="""
+from workloads.catalogue import workload_entry
+made = workload_entry("lengths").make(seed=1)
+assert made.reference.build().columns == ["window_start", "length", "count"]
+""",
+)
+
+SCHEME = Change(
+    heading="A scheme",
+    inserted={
+        "harness/protocol/schemes.py": (
+            '        "dpc": Family(',
+            '        "everything": Family(\n'
+            "            recovery=Recovery.LOCAL, replicas=Replicas.ALL, closing=None\n"
+            "        ),\n",
+        ),
+        "harness/figures/style.py": (
+            '    "rppg": Look("RPPG", PURPLE, "^"),\n}',
+            '    "everything": Look("everything", BLACK, "x"),\n',
+        ),
+    },
+    shows="""
+from harness.protocol.schemes import SCHEMES
+assert "everything" in SCHEMES
+""",
+    run=("simulate", "--seeds", "1..3", "--scheme", "everything"),
+)
+
+PLANNER = Change(
+    heading="A planner",
+    new={
+        "harness/planning/last.py": '''"""The tasks nearest to the sinks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.planning.base import Planner
+
+
+class Last(Planner):
+    """Replicates from the last task on, as far as the budget goes."""
+
+    name = "last"
+
+    def _choose(self, evaluator, budget):
+        costs = evaluator.topology.costs
+        return np.cumsum(costs[::-1])[::-1] <= budget, None
+'''
+    },
+    inserted={
+        "harness/planning/catalogue.py": (
+            '    Entry(\n        name="inc",',
+            '    Entry(\n        name="last",\n        label="last",\n'
+            "        decides=Decides.REPLICATION,\n"
+            '        about="the tasks nearest to the sinks",\n'
+            '        paper="",\n        target="harness.planning.last:Last",\n    ),\n',
+        ),
+        "harness/figures/style.py": (
+            '    "exhaustive": Look(',
+            '    "last": Look("last", ORANGE, "<"),\n',
+        ),
+    },
+    shows="""
+from harness.planning.catalogue import Decides, names
+assert "last" in names(Decides.REPLICATION)
+""",
+    run=("plan", "topology.yaml", "--budget", "50%", "--planner", "last"),
+)
+
+FIGURE = Change(
+    heading="A figure",
+    new={
+        "experiments/intervals/squares.py": '''"""Squares rise."""
+
+from __future__ import annotations
+
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Experiment, Origin
+from harness.results.record import Outcome, Profile
+
+
+def run(point, context):
+    return Outcome(values={"y": point["x"] ** 2})
+
+
+def table(results):
+    return results.frame[["x", "y"]].sort_values("x")
+
+
+def draw(table, figure):
+    axes = figure.subplots()
+    axes.plot(table["x"], table["y"])
+
+
+def claims(table):
+    rising = bool(table["y"].is_monotonic_increasing)
+    return [Claim(text="y rises with x", kind=ClaimKind.HYPOTHESIS, held=rising, measured={})]
+
+
+EXPERIMENT = Experiment(
+    id="intervals/squares",
+    paper="Faultline",
+    figure="squares",
+    title="Squares",
+    statement="Squares rise.",
+    origin=Origin.COMPUTED,
+    grid={profile: [{"x": 1}, {"x": 2}] for profile in Profile},
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run=dict.fromkeys(Profile, 0.1),
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+)
+'''
+    },
+    inserted={"experiments/README.md": ("# Experiments", "")},
+    shows="""
+from harness.catalogue import catalogue_markdown, find
+assert find(["intervals/squares"])
+assert "./faultline run intervals/squares" in catalogue_markdown()
+""",
+    run=("run", "intervals/squares", "--profile", "quick", "--out", "results-of-the-test"),
+)
+
+BACKEND = Change(
+    heading="A backend",
+    new={
+        "harness/cluster/nowhere.py": '''"""A backend that has everything but servers."""
+
+from __future__ import annotations
+
+from harness.cluster.base import Cluster
+
+
+class NowhereCluster(Cluster):
+    """Says what it is; a real one fills in what the contract asks for."""
+
+    backend = "nowhere"
+
+    def __init__(self, spec):
+        self.spec = spec
+
+
+NowhereCluster.__abstractmethods__ = frozenset()
+'''
+    },
+    inserted={
+        "harness/cluster/backends.py": (
+            "BACKENDS: Mapping",
+            "from harness.cluster.nowhere import NowhereCluster\n\n"
+            "_ALL += (\n"
+            "    Backend(\n"
+            '        name="nowhere",\n'
+            '        summary="no server at all",\n'
+            "        capabilities=_BREAK,\n"
+            "        make=lambda spec, *, keep=False: NowhereCluster(spec),\n"
+            "        servers=lambda record: {},\n"
+            "        remove=_nothing,\n"
+            "    ),\n"
+            ")\n",
+        )
+    },
+    shows="""
+from harness.cluster.backends import find_backend
+from harness.cluster.base import ClusterSpec
+assert find_backend("nowhere").make(ClusterSpec()).backend == "nowhere"
+""",
+    run=("run", "stock/worker-kill", "--profile", "smoke", "--cluster", "nowhere", "--dry-run"),
+)
+
+CHANGES = {change.heading: change for change in (WORKLOAD, SCHEME, PLANNER, FIGURE, BACKEND)}
+
+TOPOLOGY = """
+operators:
+  - {name: source, parallelism: 2, rate: 10}
+  - {name: sink, parallelism: 1, selectivity: 1}
+edges:
+  - {from: source, to: sink, partitioning: merge}
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("tree")
+    for top in ("harness", "workloads", "datasets", "experiments"):
+        shutil.copytree(ROOT / top, copy / top, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / file, copy)
+    (copy / "topology.yaml").write_text(TOPOLOGY)
+    return copy
+
+
+def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=lambda change: change.heading)
+def test_a_change_touches_few_places(tree: Path, change: Change) -> None:
+    assert python(tree, "-c", change.shows).returncode != 0, "it is there already"
+    before = {name: (tree / name).read_text() for name in change.inserted}
+    try:
+        for name, text in change.new.items():
+            assert not (tree / name).exists()
+            (tree / name).write_text(text)
+        for name, (place, text) in change.inserted.items():
+            assert before[name].count(place) == 1, f"{name} does not say {place!r} once"
+            whole = before[name]
+            if place.endswith("}"):  # the end of a mapping: it comes inside
+                whole = whole.replace(place, place[:-1] + text + "}")
+            else:
+                whole = whole.replace(place, text + place)
+            (tree / name).write_text(whole)
+        shown = python(tree, "-c", change.shows)
+        assert shown.returncode == 0, shown.stderr
+        if change.run:
+            ran = python(tree, "-m", "harness.cli", *change.run)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+    finally:
+        for name in change.new:
+            (tree / name).unlink()
+        for name, text in before.items():
+            (tree / name).write_text(text)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=lambda change: change.heading)
+def test_contributing_names_the_places(change: Change) -> None:
+    touched = [*change.new, *change.inserted]
+    assert len(touched) <= 3
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = re.search(rf"^### {change.heading}\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"CONTRIBUTING.md has no section {change.heading!r}"
+    for name in change.inserted:
+        assert f"`{name}`" in section[1], f"{change.heading}: {name} is not named"
+    for name in change.new:
+        assert f"`{Path(name).parent}/" in section[1], f"{change.heading}: no file under {name}"
