@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.engines.restoration import Restorations
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.world import World
 from harness.protocol.planned import wiring_of
@@ -155,28 +156,29 @@ def options_of(
 
 def measure(options: Options) -> Recovered:
     """Run until every failed task is back; `RuntimeError` if one is not after ten minutes."""
-    world = World(options, validate=False)
+    world = World(options, validate=False, notes_progress=True)
     world.start()
-    begin = options.faults[0].at_us
-    world.kernel.run(until=begin - 1)
     hit = {fault.target for fault in options.faults}
-    missing = _positions(world, hit)
-    end = begin + GIVE_UP_US
-    world.kernel.run(until=end, stop=lambda: _all_suspected(world, hit))
-    detected = world.kernel.now
-    by_task: dict[int, float] = {}
+    lost = {task for task, node in enumerate(options.placement) if node in hit}
+    followed, seen = Restorations(), 0
 
     def back() -> bool:
-        """Note the failed tasks that are where they had been; True once all are."""
-        for task in [task for task, place in missing.items() if _is_back(world, task, place, hit)]:
-            by_task[task] = (world.kernel.now - detected) / 1e6
-            del missing[task]
-        return not missing
+        nonlocal seen
+        if seen == len(world.notes):
+            return False
+        for noted in world.notes[seen:]:
+            followed.note(noted)
+        seen = len(world.notes)
+        return len(followed.done) >= len(lost) and lost <= {way.task for way in followed.done}
 
-    if not world.kernel.run(until=end, stop=back):
-        left = ", ".join(world.wiring.names[task] for task in missing)
+    if not world.kernel.run(until=options.faults[0].at_us + GIVE_UP_US, stop=back):
+        left = ", ".join(world.wiring.names[task] for task in followed.open)
         raise RuntimeError(f"{left} not back {GIVE_UP_US / 1e6:g} s after the failure")
-    return Recovered(by_task=by_task)
+    ways = [way for way in followed.done if way.task in lost]
+    detected = max(way.detected_us for way in ways)
+    return Recovered(
+        by_task={way.task: max(0, (way.restored_us or 0) - detected) / 1e6 for way in ways}
+    )
 
 
 def measure_costs(options: Options) -> float:
@@ -193,30 +195,3 @@ def measure_costs(options: Options) -> float:
         )
     (copied, computed), (copied_then, computed_then) = spent
     return (copied_then - copied) / (computed_then - computed)
-
-
-def _positions(world: World, hit: Collection[int]) -> dict[int, int]:
-    """How far the primaries on the nodes ``hit`` have come."""
-    return {
-        task: copy.position
-        for node in sorted(hit)
-        if (machine := world.nodes[node].machine) is not None
-        for task, copy in machine.copies.items()
-        if copy.primary
-    }
-
-
-def _all_suspected(world: World, hit: Collection[int]) -> bool:
-    coordinator = world.coordinator
-    return coordinator is not None and not any(coordinator.members[n].alive for n in hit)
-
-
-def _is_back(world: World, task: int, position: int, hit: Collection[int]) -> bool:
-    coordinator = world.coordinator
-    assert coordinator is not None
-    primary = coordinator.tasks[task].primary
-    if primary is None or primary.node in hit:
-        return False
-    machine = world.nodes[primary.node].machine
-    copy = machine.copies.get(task) if machine is not None else None
-    return copy is not None and copy.primary and copy.position >= position
