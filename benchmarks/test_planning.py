@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PLANS = 1000
 PAPER_S = 0.5
-"""003 Fig. 18b: SA and greedy "within half a second" at 50 operators."""
+"""ppa TKDE Fig. 18b: SA and greedy "within half a second" at 50 operators."""
 
 
 def topology(operators: int = 50, tasks: tuple[int, int] = (10, 20), seed: int = 0) -> Topology:

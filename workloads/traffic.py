@@ -1,6 +1,6 @@
 """Q2 of the PPA papers: incidents that jam the traffic.
 
-The four operators of the papers (003, section 7.2 and Fig. 13):
+The four operators of the papers (ppa TKDE, section 7.2 and Fig. 13):
 
 * O1: the average speed of each road segment in each second, from the users' positions;
 * O2: distinct incidents, from the users' reports;

@@ -1,6 +1,6 @@
 """Q1 of the PPA papers: the top 100 entries of the World Cup site, by hierarchical aggregation.
 
-Three levels, as the papers draw them (003, section 7.2 and Fig. 13):
+Three levels, as the papers draw them (ppa TKDE, section 7.2 and Fig. 13):
 
 * O1, partitioned by server: every partition is cut into slices of 100 tuples, slice number
   ⌊offset / 100⌋, and requests are counted per slice and object;

@@ -1,7 +1,7 @@
 """Borealis' experiments in virtual time: one node, or a chain of them, with one input cut off.
 
 Three input streams feed a join; one of them is disconnected for a while without stopping its
-source, then everything that is missing is sent while new tuples keep coming (004, section 5).
+source, then everything that is missing is sent while new tuples keep coming (dpc, section 5).
 A batch is what Borealis calls a bucket, and a message is its boundary. The costs per tuple are
 chosen: 22 µs to process one is what makes reconciliation after a 3 s failure at 4,500 tuples/s
 last the 300 ms that the paper reports.
@@ -52,7 +52,7 @@ STAMP = "simulated, virtual time; costs per tuple chosen"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One run of 004's set-up."""
+    """One run of the set-up of dpc."""
 
     failure_s: float
     settle_us: int

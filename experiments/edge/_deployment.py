@@ -1,4 +1,4 @@
-"""The edge paper's application on its testbed, under its four mechanisms (002, section V).
+"""The edge paper's application on its testbed, under its four mechanisms (edge, section V).
 
 Accident detection: a source and a filter for each of 14 gateways, two aggregators, a sink. The
 testbed is 14 gateways, 5 micro datacenters and a cloud, 20 and 50 ms apart, 100 Mbit/s. What a

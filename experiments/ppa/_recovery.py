@@ -1,4 +1,4 @@
-"""The papers' recovery topology in virtual time (000 section VI-A, 003 section 7.1).
+"""The papers' recovery topology in virtual time (ppa ICDE section VI-A, TKDE 7.1).
 
 16 source tasks on four nodes, 15 synthetic tasks (8, 4, 2, 1) on a node each, 15 backup nodes.
 Every synthetic task keeps a window of 10 or 30 s that slides by a second, and passes on half of

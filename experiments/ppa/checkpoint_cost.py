@@ -1,4 +1,4 @@
-"""000 Fig. 9 = 003 Fig. 10: what checkpoints cost beside normal computation.
+"""ppa ICDE Fig. 9 = TKDE Fig. 10: what checkpoints cost beside normal computation.
 
 The papers: the ratio rises quickly as the interval shrinks, and a checkpoint every second is
 prohibitively expensive (windows of 30 s). Twice here: on the declared machine of the simulation,

@@ -1,4 +1,4 @@
-"""003 Fig. 19 (a-d): output fidelity while resources come back, INC against TO.
+"""ppa TKDE Fig. 19 (a-d): output fidelity while resources come back, INC against TO.
 
 All tasks have failed and resources arrive evenly. The paper: INC largely outperforms TO in all
 settings, above all in the early phase; INC on structured topologies is above INC on full ones.

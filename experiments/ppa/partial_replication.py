@@ -1,4 +1,4 @@
-"""000 Fig. 10 = 003 Fig. 12: a correlated failure under PPA with all, half or none replicated.
+"""ppa ICDE Fig. 10 = TKDE Fig. 12: a correlated failure under PPA, all, half or none replicated.
 
 The papers: PPA-1.0 recovers before PPA-0.5, and that before PPA-0; the actively replicated half
 of PPA-0.5 is back long before the rest, and slightly before PPA-1.0, which has twice as many

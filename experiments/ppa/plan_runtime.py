@@ -1,4 +1,4 @@
-"""003 Fig. 18 (a, b): how long making a plan takes.
+"""ppa TKDE Fig. 18 (a, b): how long making a plan takes.
 
 The paper: on Q1 (20 MC-trees) DP takes up to two orders of magnitude longer than SA and greedy;
 with 10 to 50 operators of 10 to 20 tasks and a resource consumption of 0.8 both SA and greedy

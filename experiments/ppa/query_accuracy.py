@@ -1,4 +1,4 @@
-"""000 Fig. 12 = 003 Fig. 14: do OF and IC predict how accurate tentative output is?
+"""ppa ICDE Fig. 12 = TKDE Fig. 14: do OF and IC predict how accurate tentative output is?
 
 SA plans for OF and for IC at rising budgets; then everything outside the plan dies. The papers:
 on Q1 both metrics predict the accuracy well; on Q2, which has a join, accuracy is generally quite

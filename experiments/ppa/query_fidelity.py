@@ -1,4 +1,4 @@
-"""000 Fig. 13 = 003 Fig. 15: DP, SA and greedy on the papers' two queries, OF and accuracy.
+"""ppa ICDE Fig. 13 = TKDE Fig. 15: DP, SA and greedy on the papers' two queries, OF and accuracy.
 
 The paper: SA is quite close to DP, which is optimal, in OF and in the actual query accuracy;
 greedy is the worst for both queries.

@@ -1,4 +1,4 @@
-"""000 Fig. 14 = 003 Fig. 16 (a-d): output fidelity of SA and greedy on random topologies.
+"""ppa ICDE Fig. 14 = TKDE Fig. 16 (a-d): output fidelity of SA and greedy on random topologies.
 
 The paper: SA outperforms greedy in all combinations of specification and ratio, most at small
 ratios; skew and parallelism raise OF, full partitioning and joins lower it.

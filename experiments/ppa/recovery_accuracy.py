@@ -1,4 +1,4 @@
-"""003 Fig. 20: OF and accuracy of Q1 and Q2 while resources come back, INC against TO.
+"""ppa TKDE Fig. 20: OF and accuracy of Q1 and Q2 while resources come back, INC against TO.
 
 All tasks have failed and resources arrive evenly. The paper: INC is better than TO, in OF and in
 accuracy, and for both orders the accuracy follows OF. (Its text names crawled tweets as the

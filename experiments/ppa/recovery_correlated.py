@@ -1,4 +1,4 @@
-"""000 Fig. 8 = 003 Fig. 9: recovery latency when the nodes of all 15 tasks die at once.
+"""ppa ICDE Fig. 8 = TKDE Fig. 9: recovery latency when the nodes of all 15 tasks die at once.
 
 The papers: active replication recovers far faster and hardly depends on window and rate, a
 shorter synchronization period helping; Checkpoint and Storm grow rapidly with the rate,

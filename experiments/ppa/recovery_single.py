@@ -1,4 +1,4 @@
-"""000 Fig. 7 = 003 Fig. 8: recovery latency of a single node's failure.
+"""ppa ICDE Fig. 7 = TKDE Fig. 8: recovery latency of a single node's failure.
 
 The papers: active replication is far faster than both passive ways, and window and rate have
 little influence on it; Checkpoint and Storm grow in proportion to the rate, Checkpoint with its

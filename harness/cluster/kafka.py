@@ -1,4 +1,4 @@
-"""What a broker that belongs to a run is configured with: KRaft, one node, no door without a lock.
+"""What a broker of a run is configured with: KRaft, one node, no port without a password.
 
 Clients log in with SCRAM, which proves the password without sending it: whoever binds a dead
 broker's port learns nothing from the clients that come back. The broker's own controller listener

@@ -1,4 +1,4 @@
-"""Changing a running plan when rates drift (paper 000, section V-C, which leaves it open).
+"""Changing a running plan when rates drift (ppa ICDE, section V-C, which leaves it open).
 
 Retiring a replica is free: it is stopped. Starting one costs: a checkpoint travels, buffers are
 replayed. So the question is not which plan is best at the new rates but which change reaches a

@@ -1,4 +1,4 @@
-"""How the structure-aware planner cuts a topology (paper 003, sections 4.1 and 4.3).
+"""How the structure-aware planner cuts a topology (ppa TKDE, sections 4.1 and 4.3).
 
 * A query falls into **sub-topologies**, which only full edges connect: what other edges hold
   together is a structured sub-topology; the operators that only full edges touch form the full

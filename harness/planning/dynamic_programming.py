@@ -1,4 +1,4 @@
-"""The optimal planner of paper 000, Algorithm 1: dynamic programming over MC-trees.
+"""The optimal planner of ppa ICDE, Algorithm 1: dynamic programming over MC-trees.
 
 A plan is worth something only for the MC-trees that it completes, so an optimal plan is a union
 of MC-trees. The printed algorithm grows the set of such unions by rising cost. Here it grows

@@ -1,4 +1,4 @@
-"""The structure-agnostic greedy planner (paper 000, Algorithm 2)."""
+"""The structure-agnostic greedy planner (ppa ICDE, Algorithm 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order to restore the tasks that failed (paper 003, section 5).
+"""In which order to restore the tasks that failed (ppa TKDE, section 5).
 
 Resources come back one by one; what counts is the area under the output fidelity until all
 tasks are back. INC restores whole MC-trees, those first whose segments many failed MC-trees

@@ -1,7 +1,7 @@
 """The two kinds of part that a structure-aware plan grows in, and the steps each proposes.
 
 A step is a set of tasks that are worth replicating together: a segment that completes an MC-tree
-of a structured sub-topology (003, Algorithm 1), or the next task of an operator that only full
+of a structured sub-topology (ppa TKDE, Algorithm 1), or the next task of an operator that only full
 edges touch (Algorithm 2). Its local gain is what it adds to the objective if every task outside
 the part were alive.
 """

@@ -1,4 +1,4 @@
-"""Resilient physical plan generation (paper 002, sections III-C and IV): which tasks of an edge
+"""Resilient physical plan generation (edge, sections III-C and IV): which tasks of an edge
 application get an active replica, and how many ackers it needs.
 
 A task's risk is its recovery time without a replica (equation 1) times the probability that it

@@ -1,4 +1,4 @@
-"""Where tasks and what protects them run: DRA, Storm's default, and RAS (paper 002, section IV).
+"""Where tasks and what protects them run: DRA, Storm's default, and RAS (edge, section IV).
 
 DRA places everything as Storm's resource-aware scheduler does: task by task in topological
 order, on a node with room that is near what the task reads, replicas and ackers like any other

@@ -1,4 +1,4 @@
-"""The structure-aware planner, SA (paper 003, Algorithms 1-3 and section 4.4).
+"""The structure-aware planner, SA (ppa TKDE, Algorithms 1-3 and section 4.4).
 
 Queries are cut into sub-topologies that only full edges connect; each proposes the step that
 gains most per unit as if the rest of the topology were alive, and the one with the highest

@@ -1,4 +1,4 @@
-"""An edge cluster in three tiers, and an application that is to run on it (paper 002).
+"""An edge cluster in three tiers, and an application that is to run on it (edge).
 
 The placement side of the edge paper: its planners and schedulers (`rppg`, `schedulers`) read
 these values and return others. Latencies are one way, in seconds; capacity and demand share a

@@ -59,7 +59,7 @@ SWEEP = ("sweep", 0)
 
 
 class CoordinatorMachine:
-    """The only one who decides; one door, `handle`."""
+    """The only one who decides; `handle` alone changes it."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class CoordinatorMachine:
     def tasks(self) -> list[Assignment]:
         return self.assigned.tasks
 
-    # -- the door --------------------------------------------------------------------------
+    # -- handling --------------------------------------------------------------------------
 
     def start(self, *, now: int) -> Sequence[Effect]:
         """Read the registry of an earlier life, if there was one."""

@@ -160,8 +160,9 @@ class ProcessBatch:
     state: State
     inputs: tuple[Payload | None, ...]
     copies_state: bool
-    """The host must be able to return to ``state``: it pays for a copy of it (or, with
-    `Method.UNDO`, for the stream markers that say which input rebuilds it)."""
+    """Whether the task may have to return to ``state`` later: at the first batch of a tentative run,
+    or where it takes a snapshot from time to time. The host then pays for a copy of the state, or
+    with `Method.UNDO` for the markers in the streams that say which input rebuilds it."""
 
 
 @value

@@ -35,7 +35,7 @@ class Member:
         self.reports = {report.task: report for report in item.copies}
 
     def gone(self) -> None:
-        """It is taken for lost, and with it all it hosts."""
+        """It is treated as lost, and with it all that it hosts."""
         self.alive = False
         self.copies.clear()
         self.reports = {}

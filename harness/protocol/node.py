@@ -74,7 +74,7 @@ class NodeMachine:
         kind = type(item)
         if kind in _DOORS:
             return _DOORS[kind](self, item, now)
-        return self._pass_on(item, now)  # type: ignore[arg-type]  # what has no door of its own
+        return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
 
     def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
         if item.key == BEAT:

@@ -176,7 +176,7 @@ class SameTier:
 @dataclass(frozen=True, slots=True)
 class Near:
     """The least way to the tasks it receives from and sends to; for a replica to its primary
-    (the resilience-aware scheduler of paper 002, Algorithm 1)."""
+    (the resilience-aware scheduler of edge, Algorithm 1)."""
 
     delay_us: Callable[[int, int], float]
     """Between two nodes."""

@@ -110,7 +110,7 @@ class Scheme:
     """The planner's order for tasks that wait for a node; others follow by number."""
     heartbeat_us: int = 1_000_000
     suspect_after_us: int = 5_000_000
-    """A node not heard of for so long is taken for lost."""
+    """A node that was silent for so long is treated as lost."""
     join_within_us: int = 60_000_000
     """How long the first placement waits for the nodes that it names."""
 

@@ -40,7 +40,7 @@ class Phase(StrEnum):
 
 
 class Mode(StrEnum):
-    """Borealis' states of a node (004, Fig. 2)."""
+    """Borealis' states of a node (dpc, Fig. 2)."""
 
     STABLE = "stable"
     FAILURE = "up-failure"

@@ -154,7 +154,8 @@ class Supplying(CopyState):
                     self._send_batch(item.downstream, item.asking, batch, payload, stable=False)
 
     def _cannot_replay(self, item: ReplayRequested) -> None:
-        """Asked for what is trimmed: a source without a state reads it again, others say so."""
+        """Asked for what is trimmed: a source without a state reads it again, others answer that
+        it is gone."""
         if self.anywhere and not item.reloads:
             if item.from_batch < self.position:
                 self._rewind(item.from_batch)

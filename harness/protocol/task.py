@@ -73,7 +73,7 @@ __all__ = ["Mode", "Phase", "TaskMachine"]
 
 
 class TaskMachine(Durable):
-    """One copy; `handle` is its only door, `validate` what must hold behind it."""
+    """One copy. `handle` alone changes it, and `validate` says what must hold in it."""
 
     __slots__ = ()
 

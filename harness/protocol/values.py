@@ -14,22 +14,28 @@ def value(cls: type[_T]) -> type[_T]:
     """``cls`` as a frozen, slotted, keyword-only dataclass; needs annotated fields, no base class.
 
     The `__init__` of a frozen dataclass calls ``object.__setattr__`` once per field. This one
-    fills an instance of an open twin with the same slots, and then turns it into ``cls``: the same
-    value, as frozen, in little more than half of the time.
+    fills the fields of an instance of another class, which has the same slots and is not frozen,
+    and then sets its ``__class__`` to ``cls``: the same value, as frozen, in little more than half
+    of the time.
     """
     frozen = dataclass(frozen=True, slots=True, kw_only=True)(cls)
     given = fields(frozen)  # type: ignore[arg-type]  # `dataclass` has just made it one
     names = [field.name for field in given]
-    twin = type(cls.__name__, (), {"__slots__": tuple(names)})
+    unfrozen = type(cls.__name__, (), {"__slots__": tuple(names)})
     defaults = {f"_{field.name}": field.default for field in given if field.default is not MISSING}
     parameters = [f"{name}=_{name}" if f"_{name}" in defaults else name for name in names]
     lines = [
         f"def __init__(self, *, {', '.join(parameters)}):",
-        "    _become(self, _twin)",
+        "    _become(self, _unfrozen)",
         *(f"    self.{name} = {name}" for name in names),
         "    self.__class__ = _frozen",
     ]
-    scope: dict[str, Any] = {"_become": _BECOME, "_twin": twin, "_frozen": frozen, **defaults}
+    scope: dict[str, Any] = {
+        "_become": _BECOME,
+        "_unfrozen": unfrozen,
+        "_frozen": frozen,
+        **defaults,
+    }
     exec("\n".join(lines), scope)  # as `dataclasses` does it: nothing from outside gets in
     frozen.__init__ = scope["__init__"]  # type: ignore[method-assign]
     return frozen

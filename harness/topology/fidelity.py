@@ -1,7 +1,7 @@
 """Output fidelity and internal completeness of many plans at once.
 
 Both are linear readings of one thing, the fraction of its failure-free output that each task
-still gives (``1 - IL_out`` of paper 003, equations 1-3) while the tasks outside the plan are
+still gives (``1 - IL_out`` of ppa TKDE, equations 1-3) while the tasks outside the plan are
 failed. One pass over the operators in topological order carries that fraction for all plans
 together; inside are arrays of shape ``(tasks, plans)``, so that a row is one task.
 

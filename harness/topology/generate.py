@@ -1,4 +1,4 @@
-"""Random topologies in the manner of paper 003, section 7.3: grown from the sink upstream.
+"""Random topologies in the manner of ppa TKDE, section 7.3: grown from the sink upstream.
 
 The paper names the parameters (number of operators, degree of parallelization, distribution of
 partitionings, fraction of joins, distribution of workload within an operator) but not how a

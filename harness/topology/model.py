@@ -4,7 +4,7 @@ Everything here is a value: built once, validated on construction, never changed
 numbered over the whole topology, operator by operator in the order given, so a plan is a
 boolean array of length `Topology.task_count`.
 
-The failure-free rates follow from the sources by propagation (paper 003, section 2.1): a task's
+The failure-free rates follow from the sources by propagation (ppa TKDE, section 2.1): a task's
 output rate is its operator's selectivity times the sum of its input rates, for joins too, and
 every operator that subscribes to an output gets all of it.
 """

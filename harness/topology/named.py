@@ -107,7 +107,7 @@ def figure_4() -> Topology:
 
 
 def figure_5a(priorities: tuple[int, int, int] = (1, 1, 1)) -> Topology:
-    """003 Fig. 5(a): three queries on one chain, whose sinks are O1, O2 and O3; four MC-trees.
+    """ppa TKDE Fig. 5(a): three queries on one chain, whose sinks are O1, O2 and O3; four MC-trees.
 
     The tree that the paper's text prints for Q2, <t11, t12, t21>, joins two tasks of one stream
     and is no MC-tree by its Definition 1; <t11, t21> is.
@@ -127,7 +127,7 @@ def figure_5a(priorities: tuple[int, int, int] = (1, 1, 1)) -> Topology:
 
 
 def recovery(rate: float = 1000.0, *, levels: int = 4) -> Topology:
-    """000 Fig. 6 = 003 Fig. 11: 16 source tasks, then 8, 4, 2, 1, merged in pairs; with other
+    """ppa ICDE Fig. 6 = TKDE Fig. 11: 16 source tasks, then 8, 4, 2, 1, merged in pairs; with other
     ``levels`` the same tree over 2^``levels`` source tasks.
 
     Selectivity 0.5 (printed), so every synthetic task receives ``2 * rate`` tuples per second.

@@ -1,4 +1,4 @@
-"""The four ways an edge joins the tasks of two operators (paper 003, section 2.1).
+"""The four ways an edge joins the tasks of two operators (ppa TKDE, section 2.1).
 
 Merge and split join contiguous blocks of task indexes. Where the degrees do not divide, the
 blocks differ by one task; every block has at least two, as the paper's definition asks.

@@ -1,4 +1,4 @@
-"""Minimal complete trees: the task sets that give output alone (paper 003, Definition 1).
+"""Minimal complete trees: the task sets that give output alone (ppa TKDE, Definition 1).
 
 A task needs, as an independent operator's, one of its substreams; as a join's, one of each input
 stream's. An MC-tree is a sink task with what it needs, back to the sources.
@@ -21,7 +21,7 @@ class TreeBuilder:
     """MC-trees of the part of a topology that ``operators`` and ``edges`` are.
 
     An operator none of whose input edges is in the part counts as a source of it. Without
-    ``joins`` every operator is taken for an independent one.
+    ``joins`` every operator is treated as an independent one.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Is output ever later than the policy promises? (Borealis, Property 1; DESIGN: "never later")
+"""Is output ever later than the policy promises? (dpc, Property 1)
 
 Over a path of k tasks, Property 1 bounds the delay of a result by kX: each task answers for one
 X. So the promise is checked where it is made, task by task, on every schedule whose scheme has

@@ -45,7 +45,7 @@ def layered(
 
 
 def recovery(memory: int = 3) -> Wiring:
-    """The recovery topology of both PPA papers (000 Fig. 6): 16 sources, then 8, 4, 2, 1."""
+    """The recovery topology of both PPA papers (ICDE Fig. 6): 16 sources, then 8, 4, 2, 1."""
     topology = drawn.recovery()
     inner = {operator.name: memory for operator in topology.operators if not operator.rate}
     return wiring_of(topology, inner)
@@ -91,7 +91,7 @@ def full(memory: int = 3) -> Wiring:
 
 
 def borealis(memory: int = 1) -> Wiring:
-    """004's single node: three input streams into one join."""
+    """The single node of dpc: three input streams into one join."""
     return layered([3, 1], [(0, 1, "full")], memory=memory, names=["stream", "join"])
 
 

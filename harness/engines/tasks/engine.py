@@ -32,7 +32,7 @@ from workloads.toolkit.local import run_locally
 PARAMETERS: Mapping[str, str] = {
     "checkpoint_s": "seconds between checkpoints (5)",
     "heartbeat_s": "seconds between a node's heartbeats (0.25)",
-    "suspect_s": "seconds of silence after which a node is taken for lost (1)",
+    "suspect_s": "seconds of silence after which a node is treated as lost (1)",
     "by_connection": "whether the end of a connection counts as a death (true)",
     "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
     "bound_s": "how long a failure must last before output is tentative (0)",
