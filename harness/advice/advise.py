@@ -81,6 +81,24 @@ class Advice:
     """Scheme and failure to the factor by which the formula was off unseen runs (9 of 10)."""
     sources: Sequence[str]
 
+    def table(self) -> pd.DataFrame:
+        """The options, a row per scheme; seconds count from the failure on."""
+        return pd.DataFrame(
+            [
+                {
+                    "scheme": option.scheme.value,
+                    "interval_s": option.interval_s,
+                    "utilization": option.utilization,
+                    "replicas": option.extra_tasks,
+                    **_columns("recovery", option.recovery),
+                    **_columns("recovery_all", option.recovery_all),
+                    "first_output_s": option.first_output_s,
+                    "output_fidelity": option.output_fidelity,
+                }
+                for option in self.options
+            ]
+        ).set_index("scheme")
+
     def document(self) -> dict[str, Any]:
         """As it goes into ``--json``."""
         return {
@@ -96,6 +114,14 @@ class Advice:
             "nearest": self.nearest.to_dict("records"),
             "live": self.live.to_dict("records"),
         }  # fmt: skip
+
+
+def _columns(name: str, found: Range | None) -> dict[str, float | None]:
+    return {
+        f"{name}_s": found.expected_s if found else None,
+        f"{name}_low_s": found.low_s if found else None,
+        f"{name}_high_s": found.high_s if found else None,
+    }
 
 
 def advise(

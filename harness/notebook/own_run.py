@@ -129,6 +129,6 @@ def timeline(results: Library, run: str) -> Card:
         upper.set_ylabel("results/s")
         lower.set_ylabel("latency, 99 % (s)")
         lower.set_xlabel("seconds since the load began")
-        upper.legend(loc="upper right", fontsize=7)
+        upper.legend(loc="upper left", bbox_to_anchor=(0, 1.2), ncols=2, fontsize=7)
 
     return drawing(draw, (8.0, 4.2))

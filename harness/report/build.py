@@ -1,4 +1,4 @@
-"""Writes ``results/report``: index.html, claims.json, and every figure and table as a file."""
+"""Writes ``results/report``: pages, claims.json, and every figure and table as a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,19 +13,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import pandas as pd
 
-from harness import __version__
 from harness.catalogue import GROUPS, all_experiments
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim
 from harness.engines.foreign import ForeignLoad
 from harness.experiment import Experiment, Origin
 from harness.figures.style import new_figure, stamp, styled
-from harness.measure.metrics import METRICS
+from harness.report.pages import pages, published
 from harness.report.verdicts import Judged, judge
-from harness.results.provenance import describe_machine, describe_versions, machine_name
-from harness.results.record import FAILED, INVALID, OK, Profile
+from harness.results.provenance import machine_name
+from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile
 from harness.results.store import Campaign, Store
 from harness.text import format_duration
 
@@ -43,6 +40,8 @@ class Report:
 
     index: Path
     judged: Sequence[Judged]
+    pages: Sequence[Path]
+    """Every page, the first one among them."""
 
     @property
     def claims(self) -> Sequence[Claim]:
@@ -98,8 +97,12 @@ class ReportWriter:
         for item in judged:
             newest.setdefault(item.experiment.id, item)
         cards = [self._card(item, folder) for item in newest.values()]
-        _replace(folder / "index.html", _page(cards, list(newest.values()), self._store))
-        return Report(folder / "index.html", judged)
+        written = pages(cards, list(newest.values()), folder, self._store.root / "records")
+        for name, text in written.items():
+            _replace(folder / name, text)
+        for stale in {f"{group}.html" for group in GROUPS} - set(written):
+            (folder / stale).unlink(missing_ok=True)
+        return Report(folder / "index.html", judged, [folder / name for name in sorted(written)])
 
     def _judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Judged:
         runs = _identity(experiment, profile, campaign)
@@ -150,6 +153,10 @@ def _card(judged: Judged, folder: Path) -> dict[str, Any]:
         "figure": figure,
         "alt": f"{experiment.title}. {experiment.statement} {_count(judged.claims)}",
         "claims": claim_rows(judged),
+        "published": [
+            {**row, "printed": _number(row["printed"]), "ours": _number(row["ours"])}
+            for row in published(judged.claims)
+        ],
         "problem": judged.problem,
         "valid": len(campaign.valid),
         "expected": campaign.expected,
@@ -169,7 +176,12 @@ def _attempts(campaign: Campaign) -> list[dict[str, str]]:
     chosen = {record.run for record in campaign.records}
     found = []
     for record in sorted([*campaign.records, *campaign.others], key=lambda r: r.run):
-        words = {OK: "was valid", INVALID: "was invalid", FAILED: "failed"}[record.status]
+        words = {
+            OK: "was valid",
+            INVALID: "was invalid",
+            FAILED: "failed",
+            SKIPPED: "was skipped, because it cannot be made",
+        }[record.status]
         reason = record.reason or record.again
         if reason is None and record.run in chosen:
             continue
@@ -296,66 +308,3 @@ def _count(claims: Sequence[Claim]) -> str:
     held = sum(claim.held is True for claim in claims)
     failed = sum(claim.held is False for claim in claims)
     return f"{held} claims hold, {failed} do not, {len(claims) - held - failed} were not measured."
-
-
-def _origins(judged: Sequence[Judged]) -> str:
-    """ "3 figures measured on real servers, 2 simulated, 4 computed"."""
-    counts = Counter(item.experiment.origin for item in judged)
-    words = {
-        Origin.MEASURED: "measured on real servers",
-        Origin.SIMULATED: "simulated",
-        Origin.COMPUTED: "computed",
-    }
-    assert set(words) == set(Origin)
-    return ", ".join(f"{counts[origin]} {words[origin]}" for origin in words)
-
-
-_KINDS = {
-    ClaimKind.INVARIANT: "invariants, which must hold",
-    ClaimKind.PAPER: "sentences of papers",
-    ClaimKind.HYPOTHESIS: "hypotheses of our own",
-}
-
-
-def _score(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    """How many claims of each kind hold, do not, and were not measured."""
-    assert set(_KINDS) == set(ClaimKind)
-    counts = Counter((claim.kind, claim.held) for claim in claims)
-    return [
-        {
-            "title": title,
-            "held": counts[kind, True],
-            "failed": counts[kind, False],
-            "unmeasured": counts[kind, None],
-        }
-        for kind, title in _KINDS.items()
-    ]
-
-
-def _page(cards: Sequence[dict[str, Any]], judged: Sequence[Judged], store: Store) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    claims = [claim for item in judged for claim in item.claims]
-    groups = [
-        {"name": name, "title": title, "cards": [c for c in cards if c["experiment"].group == name]}
-        for name, title in GROUPS.items()
-    ]
-    return environment.get_template("page.html.j2").render(
-        version=__version__,
-        machine=describe_machine(),
-        versions=describe_versions(),
-        profiles=", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
-        score=_score(claims),
-        broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
-        groups=[group for group in groups if group["cards"]],
-        origins=_origins(judged),
-        smoke=any(item.profile is Profile.SMOKE for item in judged),
-        metrics=METRICS,
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        records=store.root / "records",
-    )

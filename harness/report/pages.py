@@ -1,0 +1,157 @@
+"""The report's pages: a short first one, and one for each paper."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from harness import __version__
+from harness.catalogue import GROUPS
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Origin
+from harness.measure.metrics import METRICS
+from harness.report.verdicts import Judged
+from harness.results.provenance import ROOT, describe_machine, describe_versions
+from harness.results.record import Profile
+
+Card = Mapping[str, Any]
+
+
+def pages(
+    cards: Sequence[Card], judged: Sequence[Judged], folder: Path, records: Path
+) -> dict[str, str]:
+    """File name to its content; ``index.html`` is the first one. Every figure, table and number of
+    a paper stands on its page, and no page needs a network or a server."""
+    groups = _groups(cards)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    shared = {
+        "version": __version__,
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+    found = {
+        str(group["page"]): environment.get_template("paper.html.j2").render(
+            **shared,
+            title=f"Faultline: {group['title']}",
+            group=group,
+            notebook=_notebook(str(group["name"]), folder),
+        )
+        for group in groups
+    }
+    claims = [claim for item in judged for claim in item.claims]
+    found["index.html"] = environment.get_template("index.html.j2").render(
+        **shared,
+        title="Faultline report",
+        machine=describe_machine(),
+        versions=describe_versions(),
+        profiles=", ".join(sorted({item.profile.value for item in judged})) or "nothing yet",
+        score=_score(claims),
+        broken=[c for c in claims if c.kind.value == "invariant" and c.held is False],
+        groups=groups,
+        origins=_origins(judged),
+        smoke=any(item.profile is Profile.SMOKE for item in judged),
+        metrics=METRICS,
+        records=records,
+        trends=(folder / "trends.html").exists(),
+    )
+    return found
+
+
+def _groups(cards: Sequence[Card]) -> list[dict[str, Any]]:
+    found = []
+    for name, title in GROUPS.items():
+        mine = [card for card in cards if card["experiment"].group == name]
+        if not mine:
+            continue
+        verdicts = Counter(claim["verdict"] for card in mine for claim in card["claims"])
+        found.append(
+            {
+                "name": name,
+                "title": title,
+                "page": f"{name}.html",
+                "cards": mine,
+                "held": verdicts["held"],
+                "failed": verdicts["not held"],
+                "unmeasured": verdicts["not measured"],
+                "unfinished": sum(card["valid"] < card["expected"] for card in mine),
+            }
+        )
+    return found
+
+
+def _notebook(group: str, folder: Path) -> dict[str, str] | None:
+    """The notebook that shows a group's figures, as the report's folder finds it."""
+    name = "my_own_run" if group == "stock" else f"paper_{group}"
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    if not path.exists():
+        return None
+    return {"name": name, "href": os.path.relpath(path, folder.absolute())}
+
+
+def published(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    """Claims that rest on a number printed in the paper: that number, and the one here.
+
+    A claim says so by the name of its measured number: ``printed...`` or ``published...``.
+    """
+    found = []
+    for claim in claims:
+        printed = [key for key in claim.measured if key.startswith(("printed", "published"))]
+        ours = [key for key in claim.measured if key.startswith("ours")] or [
+            key
+            for key in claim.measured
+            if key not in printed and not key.startswith(("tolerance", "largest"))
+        ]
+        if printed and ours:
+            found.append(
+                {
+                    "text": claim.text,
+                    "printed": claim.measured[printed[0]],
+                    "ours": claim.measured[ours[0]],
+                }
+            )
+    return found
+
+
+def _origins(judged: Sequence[Judged]) -> str:
+    """ "3 figures measured on real servers, 2 simulated, 4 computed"."""
+    counts = Counter(item.experiment.origin for item in judged)
+    words = {
+        Origin.MEASURED: "measured on real servers",
+        Origin.SIMULATED: "simulated",
+        Origin.COMPUTED: "computed",
+    }
+    assert set(words) == set(Origin)
+    return ", ".join(f"{counts[origin]} {words[origin]}" for origin in words)
+
+
+_KINDS = {
+    ClaimKind.INVARIANT: "invariants, which must hold",
+    ClaimKind.PAPER: "sentences of papers",
+    ClaimKind.HYPOTHESIS: "hypotheses of our own",
+}
+
+
+def _score(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+    """How many claims of each kind hold, do not, and were not measured."""
+    assert set(_KINDS) == set(ClaimKind)
+    counts = Counter((claim.kind, claim.held) for claim in claims)
+    return [
+        {
+            "title": title,
+            "held": counts[kind, True],
+            "failed": counts[kind, False],
+            "unmeasured": counts[kind, None],
+        }
+        for kind, title in _KINDS.items()
+    ]
