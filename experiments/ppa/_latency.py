@@ -44,6 +44,8 @@ NOTES = (
     "replays the sources.",
     "Storm's replay is exact here: a task four windows deep needs four windows of the sources.",
 )
+_FEW = ((10, 1_000), (10, 2_000), (30, 1_000))
+"""What the smoke profile runs of windows and rates."""
 REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 10}
 
 
@@ -54,7 +56,8 @@ def grid() -> dict[Profile, Sequence[Point]]:
         for rate in RATES
         for name in CONTENDERS
     ]
-    small = [p for p in points if p["contender"] in ("Active-5s", "CKP-5s", "CKP-30s", REPLAY)]
+    few = ("Active-5s", "CKP-5s", "CKP-30s", REPLAY)
+    small = [p for p in points if p["contender"] in few and (p["window_s"], p["rate"]) in _FEW]
     return {Profile.SMOKE: small, Profile.QUICK: points, Profile.PAPER: points}
 
 
@@ -78,8 +81,9 @@ def means(table: pd.DataFrame) -> dict[str, float]:
 
 def growth_with_rate(found: pd.DataFrame) -> pd.DataFrame:
     """How many times as long each contender takes at twice the rate, by window."""
-    slow, fast = (found[found.index.get_level_values("rate") == rate] for rate in RATES)
-    return pd.DataFrame(fast.to_numpy() / slow.to_numpy(), columns=found.columns)
+    by_rate = {rate: found[found.index.get_level_values("rate") == rate] for rate in RATES}
+    slow, fast = (by_rate[rate].droplevel("rate") for rate in RATES)
+    return (fast / slow).dropna(how="all")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:

@@ -99,6 +99,11 @@ def half_of_the_trees() -> tuple[int, ...]:
     return tuple(chosen)
 
 
+def one_location() -> Sequence[tuple[tuple[int, ...], float]]:
+    """A task in the middle, for the smoke profile."""
+    return [((SOURCES + LEVELS["O1"],), 1.0)]
+
+
 def locations() -> Sequence[tuple[tuple[int, ...], float]]:
     """(failed task, its weight) for the average over locations: the tasks of a level behave
     alike, so one of each stands for all."""

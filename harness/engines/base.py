@@ -130,6 +130,9 @@ class Engine(Protocol):
     def used(self) -> bool:
         """Whether any work ever began: if so, it needs less warming up."""
 
+    def configure(self, setup: Setup) -> None:
+        """Take another setup with the same key (`EngineKind.key`) for the passes that follow."""
+
     def check(self) -> None:
         """Return when all of it is ready for work, after failures too; raise `EnvironmentFailure`
         if it will not be, so that another one is opened."""

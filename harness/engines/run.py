@@ -120,7 +120,9 @@ def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Conte
         context.progress(f"opening the engine {kind.name} ({setup.scheme})")
         return kind.open(setup, cluster)
 
-    return context.keep(kind.key(setup), start, check=lambda engine: engine.check())
+    engine = context.keep(kind.key(setup), start, check=lambda engine: engine.check())
+    engine.configure(setup)
+    return engine
 
 
 class _Passes:

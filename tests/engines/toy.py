@@ -79,6 +79,9 @@ class Toy:
         self._closed_ms = 0
         self._stopping = threading.Event()
 
+    def configure(self, setup: Setup) -> None:
+        self._forgetful = setup.scheme == "forget"
+
     def check(self) -> None:
         """It is always ready."""
 

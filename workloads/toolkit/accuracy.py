@@ -12,7 +12,7 @@ repair what a user already acted on) and, beside it, on the last.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,12 +72,38 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
     )
 
 
+def members_by_window(
+    workload: Workload, accurate: pd.DataFrame, versions: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
+    """A row per window of the ``accurate`` results: ``window_start_s``, their ``members``, and
+    how many of them each of ``versions`` (name to results) holds.
+
+    All frames have ``window_start_s`` and the workload's other columns, a row per result.
+    `ValueError` for a workload that names no members in Python.
+    """
+    expected = _members(workload, accurate.to_dict("records"), "window_start_s")
+    held = {
+        name: _members(workload, frame.to_dict("records"), "window_start_s")
+        for name, frame in versions.items()
+    }
+    rows = [
+        (
+            window,
+            len(members),
+            *(len(members & found.get(window, set())) for found in held.values()),
+        )
+        for window, members in sorted(expected.items())
+    ]
+    return pd.DataFrame(rows, columns=["window_start_s", "members", *held])
+
+
 def local_accuracy(workload: Workload, delivered: pa.Table, accurate: pa.Table) -> float | None:
     """The share of the members of ``accurate`` that ``delivered`` has, window by window, for
     tables of results in this process; None if there are none. Both have the workload's columns, a
     row per result; `ValueError` for a workload that names no members in Python."""
-    expected = _members(workload, accurate)
-    found = _members(workload, delivered)
+    column = workload.window_start
+    expected = _members(workload, accurate.to_pylist(), column)
+    found = _members(workload, delivered.to_pylist(), column)
     total = sum(len(members) for members in expected.values())
     if not total:
         return None
@@ -85,13 +111,15 @@ def local_accuracy(workload: Workload, delivered: pa.Table, accurate: pa.Table) 
     return right / total
 
 
-def _members(workload: Workload, results: pa.Table) -> dict[Any, set[Hashable]]:
-    """By window, what the results say."""
+def _members(
+    workload: Workload, results: Iterable[Mapping[Any, Any]], window: str
+) -> dict[Any, set[Hashable]]:
+    """By window (the column of that name), what the results say."""
     if workload.members_of is None:
         raise ValueError(f"workload {workload.name} names no members in Python")
     found: dict[Any, set[Hashable]] = {}
-    for row in results.to_pylist():
-        found.setdefault(row[workload.window_start], set()).update(workload.members_of(row))
+    for row in results:
+        found.setdefault(row[window], set()).update(workload.members_of(row))
     return found
 
 

@@ -46,6 +46,9 @@ class StructuredEngine:
         self._cluster = cluster
         self._marks = [0] * len(applications)
 
+    def configure(self, setup: Setup) -> None:
+        """Applications are opened for one scheme, and a key stands for one setup."""
+
     def check(self, *, within_s: float = REVIVAL_S) -> None:
         """Until every application has all of its executors."""
         for application in self.applications:

@@ -22,11 +22,13 @@ from harness.engines.tasks.reading import plain, read_input, read_results
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
+from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Scheme, Tentative
 from harness.protocol.schemes import SCHEMES, make_scheme
 from harness.protocol.wiring import Wiring
+from workloads.toolkit.accuracy import members_by_window
 from workloads.toolkit.local import run_locally
 
 PARAMETERS: Mapping[str, str] = {
@@ -65,6 +67,10 @@ class TaskEngine:
         """How many events the coordinators had said when the pass began."""
         self._unix_us = 0
         """What the wall clock is ahead of the monotonic one."""
+
+    def configure(self, setup: Setup) -> None:
+        """A pass brings its own scheme, so the same processes serve any."""
+        self.setup = setup
 
     def check(self) -> None:
         self.fleet.wait_for_nodes(range(len(self.fleet.nodes)))
@@ -130,7 +136,23 @@ class TaskEngine:
         return plain(run_locally(job.code, sources), work.workload.columns)
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
-        return Scored(reason="the accuracy of members is scored by Spark, which does not run here")
+        """In this process, by the workload's `members_of`: no Spark session is needed."""
+        workload = work.workload
+        if workload.members_of is None:
+            return Scored(
+                reason=f"workload {workload.name!r} does not say in Python what the members of a "
+                "result are: give it members_of"
+            )
+        seen = versions(delivered, workload.identity_in_run, workload.values)
+        windows = members_by_window(workload, accurate, {"first": seen.first, "last": seen.last})
+        total = int(windows["members"].sum())
+        if not total:
+            return Scored(reason="the twin's results have no members")
+        return Scored(
+            first=float(windows["first"].sum() / total),
+            last=float(windows["last"].sum() / total),
+            windows=windows,
+        )
 
     # -- beyond the contract -------------------------------------------------------------------
 
@@ -289,6 +311,10 @@ class TaskEngineKind(EngineKind):
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
         return running_engine(setup, cluster)
+
+    def key(self, setup: Setup) -> str:
+        """Processes know no scheme; only how soon dead ones come back is theirs."""
+        return f"engine {self.name} (restart_s={_number(setup.parameters, 'restart_s', 0.0):g})"
 
 
 @contextmanager

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from experiments.edge import _deployment, prediction
+from experiments.edge import (
+    _deployment,
+    _runs,
+    latency,
+    prediction,
+    resources,
+    success,
+    throughput,
+)
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
@@ -15,7 +23,8 @@ from harness.planning.schedulers import replica_of
 from tests.experiments.smoke import smoke_table
 
 FIGURES: dict[str, Experiment] = {
-    module.EXPERIMENT.id: module.EXPERIMENT for module in (prediction,)
+    module.EXPERIMENT.id: module.EXPERIMENT
+    for module in (latency, prediction, resources, success, throughput)
 }
 
 
@@ -55,9 +64,25 @@ def swap(column: str, one: str, other: str) -> Callable[[pd.DataFrame], None]:
     return bend
 
 
+def slow_down(table: pd.DataFrame) -> None:
+    table["overall_s"] += 5
+
+
+def lose_tuples(table: pd.DataFrame) -> None:
+    table["success"] *= 0.9
+
+
 BENT = {
+    "edge/throughput": (
+        swap("mechanism", "ck-only+DRA", "RPPG+RAS"), "The throughput of RPPG+RAS",
+    ),
+    "edge/latency": (slow_down, "Overall latency of RPPG+RAS and full-rep+DRA is around"),
+    "edge/success": (lose_tuples, "In the end every tuple is processed"),
+    "edge/resources": (
+        swap("mechanism", "ck-only+DRA", "full-rep+DRA"), "full-rep+DRA takes as much as 40 %",
+    ),
     "edge/prediction": (swap("predictor", "equal", "learned"), "Plans by rates learned"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -92,3 +117,18 @@ def test_tasks_have_the_numbers_of_the_topology() -> None:
     names = [task.name for task in _deployment.application(100)]
     expected = [topology.place(number) for number in range(topology.task_count)]
     assert names == [f"{o}{i}" if o != "sink" else "sink" for o, i in expected]
+
+
+def test_latency_is_weighted_by_tuples() -> None:
+    measured = _runs.Measured(
+        tuples=pd.DataFrame({"batch": [0, 0, 1], "at_s": [1.0, 3.0, 2.0], "tuples": [3, 1, 4]}),
+        offered=8,
+        carried_bytes=0,
+        deployment=_deployment.deploy("ck-only+DRA", 100),
+    )
+    mean, low, high = measured.latencies()
+    assert mean == pytest.approx((3 * 0.5 + 1 * 2.5 + 4 * 0.5) / 8 + _runs.LAG_S)
+    assert [low, high] == pytest.approx([1.5, 3.5])
+    assert measured.success() == 1.0
+    assert measured.success(within_s=1.0) == pytest.approx(7 / 8)
+    assert measured.throughput().loc[[1, 2, 3]].tolist() == [3, 4, 1]

@@ -1,0 +1,95 @@
+"""Which tasks a live run replicates: the papers' planners on the topology that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from experiments.stock._workloads import SEGMENTS, TRAFFIC_BEFORE_S, USERS
+from harness.planning.catalogue import planner
+from harness.planning.rppg import FaultToleranceCosts, rppg
+from harness.planning.tiers import Link, PlacedTask, Tier, TieredNetwork, TieredNode
+from harness.topology.model import Topology
+from workloads.accident import accidents
+from workloads.base import Workload
+from workloads.toolkit.operators import program_of, timeline_of
+from workloads.traffic import traffic_jams
+from workloads.wordcount import word_count
+from workloads.worldcup import world_cup
+
+SHARE = 0.5
+"""Of all tasks: what a plan may replicate."""
+PARTITIONS = 4
+"""Of every source: with fewer no plan of half of the tasks holds a whole MC-tree."""
+WORKLOADS: Mapping[str, Callable[[int], Workload]] = {
+    "world-cup": lambda seed: world_cup(
+        seed=seed, partitions=PARTITIONS, window_s=4, slide_s=1, mergers=2
+    ),
+    "traffic-jams": lambda seed: traffic_jams(
+        seed=seed,
+        users=USERS,
+        segments=SEGMENTS,
+        partitions=PARTITIONS,
+        window_s=6,
+        slide_s=2,
+    ),
+    "accidents": lambda seed: accidents(seed=seed, partitions=PARTITIONS, start_s=TRAFFIC_BEFORE_S),
+    "word-count": lambda seed: word_count(seed=seed, partitions=PARTITIONS, depth=4),
+}
+"""As `experiments.stock._workloads` has them, by a seed."""
+
+
+def topology_of(workload: Workload, rate_per_s: float) -> Topology:
+    """The topology that runs, its tasks under the numbers of the engine."""
+    timeline = timeline_of(workload, start_us=0, batch_s=1)
+    return program_of(workload, timeline=timeline, rate=rate_per_s).topology
+
+
+def plan_for(
+    scheme: str, workload: Workload, rate_per_s: float, *, nodes: Sequence[str]
+) -> tuple[int, ...]:
+    """The replicated tasks, ascending: none, all, or what SA or RPPG chooses of half of them."""
+    topology = topology_of(workload, rate_per_s)
+    if scheme == "checkpoint":
+        return ()
+    if scheme == "active":
+        return tuple(range(topology.task_count))
+    if scheme == "ppa":
+        return planner("sa").plan(topology, int(SHARE * topology.total_cost)).tasks
+    assert scheme == "rppg", scheme
+    return riskiest(topology, nodes)
+
+
+def riskiest(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:
+    """RPPG's choice on nodes without distances that fail alike: who takes longest to recover."""
+    network = TieredNetwork(
+        nodes=tuple(
+            TieredNode(name=name, tier=Tier.CLOUD, capacity=1e9, failure_probability=0.01)
+            for name in nodes
+        ),
+        links=tuple(Link(ends=(nodes[0], other), latency_s=0.0) for other in nodes[1:]),
+    )
+    sources = {operator.name for operator in topology.operators if operator.rate is not None}
+    tasks = [
+        PlacedTask(
+            name=str(number),
+            demand=1.0,
+            input_rate=float(topology.input_rates(name)[index]),
+            stateful=name not in sources,
+            state_bytes=float(topology.input_rates(name)[index]) * 100,
+            seconds_per_tuple=1e-5,
+        )
+        for number in range(topology.task_count)
+        for name, index in [topology.place(number)]
+    ]
+    placement = {task.name: nodes[int(task.name) % len(nodes)] for task in tasks}
+    costs = FaultToleranceCosts(store=0.0, acker=0.0)
+    chosen = rppg(
+        tasks,
+        budget=int(SHARE * topology.total_cost),
+        placement=placement,
+        network=network,
+        store=nodes[0],
+        monitor=nodes[0],
+        costs=costs,
+    )
+    return tuple(sorted(int(name) for name in chosen.replicated))

@@ -1,0 +1,107 @@
+"""The matrix: its cells, its plans and schedules, and claims that can fail."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from experiments.live import _plans, matrix
+from harness.claims import ClaimKind
+from harness.cluster.base import Action
+from harness.experiment import Context
+from harness.figures.style import new_figure, styled
+from harness.results.record import Profile
+from harness.topology.fidelity import Evaluator
+from tests.experiments.smoke import SmokeContext
+
+
+def made_up() -> pd.DataFrame:
+    """A row per cell, as a table of a whole campaign has."""
+    rows = []
+    for point in matrix.EXPERIMENT.grid[Profile.QUICK]:
+        replicated = point["scheme"] == "full replication"
+        row: dict[str, Any] = {
+            **point, "repeat": 0, **dict.fromkeys(matrix.MEASURES, 0.5), "kills_done": 1,
+            "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
+            "recovery_s": 0.2 if replicated else 2.0, "twin_cpu_s": 9.0 if replicated else 5.0,
+            "paper_accuracy_first": 0.8 if point["scheme"] == "PPA" else 1.0,
+        }  # fmt: skip
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def test_there_are_thirty_two_cells_and_an_invariant_for_each() -> None:
+    assert len(matrix.EXPERIMENT.grid[Profile.QUICK]) == 32
+    claims = matrix.claims(made_up())
+    invariants = [claim for claim in claims if claim.kind is ClaimKind.INVARIANT]
+    assert len(invariants) == 32
+    assert all(claim.held is True for claim in claims)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("output_equals_twin", False), ("output_equals_truth", None), ("kills_done", 0),
+        ("contradictions", 1),
+    ],
+)  # fmt: skip
+def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object) -> None:
+    table = made_up()
+    table[column] = table[column].astype(object)
+    table[column] = pd.Series(
+        [value if place == 5 else each for place, each in enumerate(table[column])], dtype=object
+    )
+    broken = [claim.text for claim in matrix.claims(table) if claim.held is False]
+    assert len(broken) == 1
+    row = table.loc[5]
+    assert str(row["scheme"]) in broken[0]
+    assert str(row["failures"]) in broken[0]
+
+
+def test_what_was_not_measured_is_null() -> None:
+    table = made_up()
+    table["recovery_s"] = None
+    (claim,) = (c for c in matrix.claims(table) if c.text.startswith("Full replication recovers"))
+    assert claim.held is None
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure(matrix.EXPERIMENT.figure_size_in)
+        matrix.draw(made_up(), figure)
+        figure.canvas.draw()
+    assert all(axes.has_data() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("name", _plans.WORKLOADS)
+def test_a_plan_of_half_the_tasks_holds_a_whole_tree(name: str) -> None:
+    workload = _plans.WORKLOADS[name](1)
+    topology = _plans.topology_of(workload, 1_000)
+    nodes = matrix.SPEC.node_names
+    sizes = {
+        scheme: len(_plans.plan_for(scheme, workload, 1_000, nodes=nodes))
+        for scheme in ("checkpoint", "active", "ppa", "rppg")
+    }
+    assert sizes["checkpoint"] == 0
+    assert sizes["active"] == topology.task_count
+    assert 0 < sizes["rppg"] <= topology.task_count / 2
+    assert 0 < sizes["ppa"] <= topology.task_count / 2
+    plan = list(_plans.plan_for("ppa", workload, 1_000, nodes=nodes))
+    alive = [number in plan for number in range(topology.task_count)]
+    assert Evaluator(topology).value(pd.Series(alive).to_numpy()) > 0
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_every_schedule_kills_something_in_time(profile: Profile) -> None:
+    context = cast(Context, SmokeContext(matrix.EXPERIMENT))
+    scale = matrix.SCALES[profile]
+    for workload in _plans.WORKLOADS:
+        for model in matrix.FAILURES:
+            schedule = matrix._schedule(model, scale, context, workload)
+            kills = [event for event in schedule.events if event.action is Action.KILL]
+            assert kills
+            assert all(2 <= kill.at_s <= scale.load_s - 2 for kill in kills)
+            again = matrix._schedule(model, scale, context, workload)
+            assert again.events == schedule.events
