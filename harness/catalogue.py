@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from harness.errors import UsageError
 from harness.experiment import Experiment
-from harness.results.record import Profile
+from harness.results.record import Point, Profile
 from harness.text import format_duration, nearest
 
 GROUPS = {
@@ -81,6 +82,45 @@ def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
     if profile is not Profile.SMOKE:
         return chosen
     return [e for e in chosen if e.smoke_covered_by is None]
+
+
+def at_point(
+    experiments: Sequence[Experiment], profile: Profile, words: str
+) -> Sequence[Experiment]:
+    """These experiments with only the points of their grids that have the values in ``words``
+    ("scheme=active,interval_s=2"). Raises `UsageError` where that leaves nothing."""
+    pairs = [part.partition("=") for part in words.split(",")]
+    if any(not sign for _, sign, _ in pairs):
+        raise UsageError(
+            f"--point {words} is no list of NAME=VALUE",
+            remedy="write it as --point scheme=checkpoint,interval_s=2",
+        )
+    wanted = {name.strip(): value.strip() for name, _, value in pairs}
+    chosen = []
+    for experiment in experiments:
+        points = [point for point in experiment.grid[profile] if _has(point, wanted)]
+        if points:
+            chosen.append(replace(experiment, grid={**experiment.grid, profile: points}))
+    if not chosen:
+        there = [point for experiment in experiments for point in experiment.grid[profile]]
+        shown = "; ".join(",".join(f"{k}={v}" for k, v in point.items()) for point in there[:8])
+        raise UsageError(
+            f"no point of profile {profile.value} has {words}",
+            remedy=f"the points are: {shown}" + (" ..." if len(there) > 8 else ""),
+        )
+    return chosen
+
+
+def _has(point: Point, wanted: Mapping[str, str]) -> bool:
+    return all(name in point and _same(point[name], value) for name, value in wanted.items())
+
+
+def _same(value: object, words: str) -> bool:
+    """Numbers by their value: 2 is 2.0."""
+    try:
+        return float(str(value)) == float(words)
+    except ValueError:
+        return str(value) == words
 
 
 def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = None) -> float:

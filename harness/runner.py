@@ -6,6 +6,7 @@ again, so an interrupted command goes on where it was when it is given once more
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol
 
 from harness.catalogue import estimate_s
@@ -30,6 +32,7 @@ from harness.results.provenance import (
 from harness.results.reach import code_fingerprint, modules_under
 from harness.results.record import (
     INVALID,
+    OK,
     Attempt,
     Outcome,
     Point,
@@ -69,6 +72,8 @@ class PlannedRun:
     point: Point
     repeat: int
     done: bool
+    seconds: float
+    """How long it takes, roughly: what it took on this machine if it was made here before."""
 
 
 class Observer(Protocol):
@@ -91,6 +96,12 @@ class Observer(Protocol):
     def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None: ...
 
 
+LOGS, LOG_ENDINGS, LOG_BYTES = "logs", (".log", ".out", ".err"), 1_000_000
+"""Where a failed run's logs lie beside its record, which files are logs, and how much of one."""
+
+LEARNED_FROM = 15
+"""How many of the last runs an estimate rests on."""
+
 ATTEMPTS = 3
 """How often one command makes a run that stays invalid or in doubt."""
 
@@ -104,6 +115,11 @@ class ClusterPool:
         self._cluster: Cluster | None = None
         self._kept: tuple[str, Any] | None = None
         self._closing = ExitStack()
+
+    @property
+    def run_directory(self) -> Path | None:
+        """Of the cluster that is up."""
+        return None if self._cluster is None else self._cluster.run_directory
 
     def get(self, spec: ClusterSpec, report: Report) -> Cluster:
         """A running cluster of that shape with every node alive."""
@@ -215,12 +231,15 @@ class Runner:
         observer: Observer,
         *,
         backend: str = DEFAULT,
+        hold: Callable[[Path], None] | None = None,
     ) -> None:
-        """``backend``: its name, for the records of what is measured on its clusters."""
+        """``backend``: its name, for the records of what is measured on its clusters. ``hold`` is
+        called with the run directory of the cluster after a run failed, before it is stopped."""
         self._store = store
         self._pool = ClusterPool(make_cluster)
         self._observer = observer
         self._backend = backend
+        self._hold = hold
         self._codes: dict[str, str] = {}
         self._machine = machine_name()
 
@@ -240,6 +259,7 @@ class Runner:
         done = set()
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
+        seconds = self.seconds(experiment, settings.profile)
         for repeat in range(_repeats(experiment, settings)):
             for point in experiment.grid[settings.profile]:
                 yield PlannedRun(
@@ -247,7 +267,18 @@ class Runner:
                     point=point,
                     repeat=repeat,
                     done=point_key(point, repeat) in done,
+                    seconds=seconds,
                 )
+
+    def seconds(self, experiment: Experiment, profile: Profile) -> float:
+        """How long a run takes, roughly: the median of the last ones on machines like this, by
+        whatever code, else what the experiment says of two cores."""
+        took = [
+            record.seconds
+            for record, _ in self._store.read(experiment.id, self._machine)
+            if record.profile == profile and record.status == OK
+        ]
+        return median(took[-LEARNED_FROM:]) if took else experiment.seconds_per_run[profile]
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """What has been measured of an experiment with this code and these settings."""
@@ -303,7 +334,7 @@ class Runner:
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
         """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
-        estimate = sum(r.experiment.seconds_per_run[settings.profile] for r in runs if not r.done)
+        estimate = sum(run.seconds for run in runs if not run.done)
         self._observer.planned(runs, estimate)
         records: list[Record] = []
         try:
@@ -358,11 +389,32 @@ class Runner:
         except UsageError:
             raise
         except FaultlineError as error:
-            self._pool.close()
-            return None, str(error)
+            why = str(error)
         except Exception:
-            self._pool.close()
-            return None, traceback.format_exc()
+            why = traceback.format_exc()
+        self._bury(context.directory)
+        return None, why
+
+    def _bury(self, scratch: Path) -> None:
+        """Stop what a failed run left, but keep its logs beside its record."""
+        where = self._pool.run_directory
+        if where is not None:
+            keep_logs(where, scratch / LOGS)
+            if self._hold is not None:
+                self._hold(where)
+        self._pool.close()
+
+
+def keep_logs(where: Path, target: Path) -> None:
+    """Copy the log files below ``where``, each with at most its last `LOG_BYTES`."""
+    for path in sorted(where.rglob("*")):
+        if path.suffix in LOG_ENDINGS and path.is_file() and not path.is_symlink():
+            kept = target / path.relative_to(where)
+            with contextlib.suppress(OSError):  # a log that is gone meanwhile says nothing
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("rb") as log:
+                    log.seek(max(0, path.stat().st_size - LOG_BYTES))
+                    kept.write_bytes(log.read())
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:

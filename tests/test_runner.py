@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -16,7 +17,7 @@ from harness.experiment import Context, Experiment, Origin
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import Store
-from harness.runner import ClusterPool, Runner, RunSettings
+from harness.runner import LOG_BYTES, ClusterPool, Runner, RunSettings
 from tests.toys import Watcher, square, toy
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
@@ -101,6 +102,43 @@ def test_a_failed_run_is_recorded_and_tried_again(tmp_path: Path) -> None:
     again = make(Store(tmp_path), toy())
     assert [r.point["x"] for r in again.finished] == [2, 2]
     assert again.campaigns[0][1].complete
+
+
+class Failing:
+    """A cluster that starts, and on which every run fails."""
+
+    def __init__(self, directory: Path) -> None:
+        self.spec, self.run_directory = ClusterSpec(), directory
+        self.stopped = False
+
+    def start(self, report: object) -> None:
+        (self.run_directory / "deep").mkdir()
+        (self.run_directory / "deep" / "worker.log").write_text("x" * LOG_BYTES + "the end")
+        (self.run_directory / "deep" / "secret.conf").write_text("password")
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_the_logs_of_a_failed_run_are_kept_beside_its_record(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        context.cluster(ClusterSpec())
+        raise EnvironmentFailure("the broker died", remedy="look at its log")
+
+    (tmp_path / "cluster").mkdir()
+    held: list[Path] = []
+    cluster = Failing(tmp_path / "cluster")
+    runner = Runner(
+        Store(tmp_path), lambda spec: cast(Cluster, cluster), Watcher(), hold=held.append
+    )
+    settings = replace(SMOKE, repeats=1)
+    runner.execute(runner.plan([toy(run)], settings)[:1], settings)
+    assert cluster.stopped
+    assert held == [tmp_path / "cluster"]
+    (log,) = tmp_path.glob("records/stock/toy/*/*/logs/**/*.*")
+    assert log.name == "worker.log", "nothing but logs: credentials stay where they are"
+    assert len(log.read_text()) == LOG_BYTES
+    assert log.read_text().endswith("the end")
 
 
 def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:

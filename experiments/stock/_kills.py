@@ -17,6 +17,8 @@ from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, measure
+from harness.engines.structured.settings import SPARK_SETTING
+from harness.errors import UsageError
 from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import random_target
@@ -139,6 +141,18 @@ def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
 
 
+def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
+    """The user's own settings of Spark. Raises `UsageError` for what is none."""
+    pairs = [text.partition("=") for text in options.get("conf", ())]
+    for key, sign, value in pairs:
+        if not sign or not key.startswith(SPARK_SETTING):
+            raise UsageError(
+                f"--conf {key}{sign}{value} is no setting of Spark's",
+                remedy="write it as --conf spark.locality.wait=0s",
+            )
+    return {key: value for key, _, value in pairs}
+
+
 def keeps(point: Point) -> str:
     """The applications of a scheme stay between its runs."""
     return str(point.get("scheme", "checkpoint"))
@@ -163,7 +177,11 @@ def run_kill(
     longer_s = scale.stretched_s(interval)
     run = LiveRun(
         workload=workload,
-        setup=Setup(scheme=str(point["scheme"]), brief=context.profile is Profile.SMOKE),
+        setup=Setup(
+            scheme=str(point["scheme"]),
+            brief=context.profile is Profile.SMOKE,
+            parameters=spark_conf(context.options),
+        ),
         interval_s=interval,
         rate_per_s=rate_per_s,
         load_s=scale.load_s + longer_s,
@@ -185,6 +203,7 @@ def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
         )
     if "text" in options:
         read_lines(text_files([Path(path) for path in options["text"]]))
+    spark_conf(options)
     if "workload" in options:
         load_workload_file(Path(options["workload"]))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.stock._kills import cluster_spec, keeps
+from experiments.stock._kills import check_options, cluster_spec, keeps, spark_conf
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Cluster
@@ -62,7 +62,11 @@ def run(point: Point, context: Context) -> Outcome:
     workload = workload_of(str(point["workload"]), context)
     cluster = context.cluster(cluster_spec(context.profile))
     directory = cluster.scratch(f"rates-{context.directory.name}")
-    setup = Setup(scheme="checkpoint", brief=context.profile is Profile.SMOKE)
+    setup = Setup(
+        scheme="checkpoint",
+        brief=context.profile is Profile.SMOKE,
+        parameters=spark_conf(context.options),
+    )
     engine = warm_engine(find_engine("structured"), setup, cluster, context)
 
     def send(rate_per_s: float, load_s: float = LOAD_S[context.profile]) -> dict[str, Any]:
@@ -278,4 +282,6 @@ EXPERIMENT = Experiment(
     figure_size_in=(11.0, 5.5),
     smoke_covered_by="stock/worker-kill",
     keeps=keeps,
+    accepts=frozenset({"conf"}),
+    check=check_options,
 )

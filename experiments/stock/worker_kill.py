@@ -67,7 +67,7 @@ EXPERIMENT = Experiment(
     claims=claims,
     notes=NOTES,
     figure_size_in=(9.0, 7.0),
-    accepts=frozenset({"failures", "text", "workload"}),
+    accepts=frozenset({"conf", "failures", "text", "workload"}),
     check=check_options,
     keeps=keeps,
 )

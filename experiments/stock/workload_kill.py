@@ -16,6 +16,7 @@ import pandas as pd
 
 from experiments.stock._kills import (
     LOCALITY_NOTE,
+    check_options,
     hypothesis,
     invariant,
     keeps,
@@ -266,4 +267,6 @@ EXPERIMENT = Experiment(
     figure_size_in=(10.0, 5.5),
     smoke_covered_by="stock/worker-kill",
     keeps=keeps,
+    accepts=frozenset({"conf"}),
+    check=check_options,
 )

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("harness.cli.run", "Run experiments by name."),
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
+    "compare": ("harness.cli.compare", "Two sets of results side by side."),
     "export": ("harness.cli.export", "Results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
     "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),

@@ -37,6 +37,8 @@ def measure(
     strict: bool,
     dry_run: bool,
     as_json: bool,
+    keep: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Make every run that is not there yet; returns the exit code."""
     check_out(out)
@@ -51,10 +53,11 @@ def measure(
     display = ProgressDisplay(announce)
     place = find_backend(backend)
     _check_actions(experiments, settings, place)
-    runner = Runner(store, place.make, display, backend=place.name)
+    hold = (lambda where: _hold(display, where)) if keep else None
+    runner = Runner(store, place.make, display, backend=place.name, hold=hold)
     runs = runner.plan(experiments, settings)
     if dry_run:
-        _show_plan(runs, settings, as_json=as_json)
+        _show_plan(runs, verbose=verbose, as_json=as_json)
         return DONE
     with store.locked():
         store.discard_partial()
@@ -152,9 +155,13 @@ def _interrupted(report: Report, campaigns: Sequence[Campaign]) -> None:
     )
 
 
-def _show_plan(runs: Sequence[PlannedRun], settings: RunSettings, *, as_json: bool) -> None:
-    seconds = {run.experiment: run.experiment.seconds_per_run[settings.profile] for run in runs}
-    left = sum(seconds[run.experiment] for run in runs if not run.done)
+def _hold(display: ProgressDisplay, where: Path) -> None:
+    display.note(f"a run failed; its cluster stays up: logs and checkpoints are in {where}")
+    click.pause("press Enter to stop it and go on")
+
+
+def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> None:
+    left = sum(run.seconds for run in runs if not run.done)
     if as_json:
         emit_json(
             {
@@ -164,7 +171,7 @@ def _show_plan(runs: Sequence[PlannedRun], settings: RunSettings, *, as_json: bo
                         "point": dict(run.point),
                         "repeat": run.repeat,
                         "done": run.done,
-                        "seconds": seconds[run.experiment],
+                        "seconds": run.seconds,
                     }
                     for run in runs
                 ],
@@ -172,10 +179,16 @@ def _show_plan(runs: Sequence[PlannedRun], settings: RunSettings, *, as_json: bo
             }
         )
         return
-    for run in runs:
-        point = point_words(run.experiment, run.point)
-        state = "done" if run.done else f"about {format_duration(seconds[run.experiment])}"
-        click.echo(f"{run.experiment.id:<34} {state:<14} repetition {run.repeat + 1}  {point}")
+    for experiment in dict.fromkeys(run.experiment for run in runs):
+        mine = [run for run in runs if run.experiment is experiment]
+        ahead = [run for run in mine if not run.done]
+        took = format_duration(sum(run.seconds for run in ahead))
+        state = f"{len(ahead)} runs, about {took}" if ahead else "done"
+        click.echo(f"{experiment.id:<34} {state}")
+        for run in mine if verbose else ():
+            point = point_words(run.experiment, run.point)
+            state = "done" if run.done else f"about {format_duration(run.seconds)}"
+            click.echo(f"    {state:<14} repetition {run.repeat + 1}  {point}")
     done = sum(run.done for run in runs)
     click.echo(f"{len(runs) - done} runs to make, about {format_duration(left)}; {done} done")
 

@@ -75,9 +75,23 @@ def run_options(command: Command) -> Command:
                 "--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails."
             ),
             click.option(
+                "--conf",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="A setting of Spark's own for every application of this command; repeatable.",
+            ),
+            click.option(
+                "--keep",
+                is_flag=True,
+                help="After a failed run leave the cluster up until Enter is pressed.",
+            ),
+            click.option(
                 "--dry-run",
                 is_flag=True,
                 help="Show what would run and for how long.",
+            ),
+            click.option(
+                "-v", "--verbose", is_flag=True, help="With --dry-run: every point of the grids."
             ),
         ]
     ):

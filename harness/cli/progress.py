@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from harness.experiment import Experiment
-from harness.results.record import OK, Point, Profile, Record
+from harness.results.record import OK, Point, Record
 from harness.results.store import Campaign
 from harness.runner import PlannedRun
 from harness.text import format_duration
@@ -83,8 +83,9 @@ class ProgressDisplay:
             self._console.print(f"[{self._finished}/{self._total}] {line}", markup=False)
 
     def run_finished(self, run: PlannedRun, record: Record) -> None:
-        self._finished += 1
-        self._left_s = max(0.0, self._left_s - run.experiment.seconds_per_run[_profile(record)])
+        planned = record.attempt == 1  # further attempts were not planned
+        self._finished += planned
+        self._left_s = max(0.0, self._left_s - planned * run.seconds)
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=self._finished)
         if record.status != OK:
@@ -126,7 +127,3 @@ def _telling_apart(keys: Sequence[str], points: Sequence[Point]) -> Sequence[str
         if kinds([*chosen, key]) > kinds(chosen):
             chosen.append(key)
     return chosen
-
-
-def _profile(record: Record) -> Profile:
-    return Profile(record.profile)

@@ -38,7 +38,10 @@ def command(
     text: tuple[Path, ...],
     again: bool,
     strict: bool,
+    conf: tuple[str, ...],
+    keep: bool,
     dry_run: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Run every experiment, cheapest first, and write the report after each.
@@ -58,7 +61,7 @@ def command(
         seed=seed,
         repeats=repeats,
         again=again,
-        experiment_options={"failures": failures, "text": list(text)},
+        experiment_options={"failures": failures, "text": list(text), "conf": list(conf)},
     )
     sys.exit(
         measure(
@@ -67,7 +70,9 @@ def command(
             out=out,
             backend=backend,
             strict=strict,
+            keep=keep,
             dry_run=dry_run,
+            verbose=verbose,
             as_json=as_json,
         )
     )

@@ -14,6 +14,8 @@ _EPILOG = """\b
 Examples:
   ./faultline run stock/worker-kill
   ./faultline run stock/worker-kill --failures my-schedule.yaml --repeats 3
+  ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
+  ./faultline run stock/worker-kill --conf spark.locality.wait=0s
   ./faultline run intervals --profile smoke --json
 """
 
@@ -25,11 +27,17 @@ Examples:
     type=click.Path(path_type=Path),
     help="A Python file with a workload of your own, where the experiment takes one.",
 )
+@click.option(
+    "--point",
+    metavar="NAME=VALUE,...",
+    help="Only the points of the grid with these values: scheme=checkpoint,interval_s=2.",
+)
 @run_options
 @json_option
 def command(
     experiments: tuple[str, ...],
     workload: Path | None,
+    point: str | None,
     profile: str,
     backend: str,
     seed: int,
@@ -39,7 +47,10 @@ def command(
     text: tuple[Path, ...],
     again: bool,
     strict: bool,
+    conf: tuple[str, ...],
+    keep: bool,
     dry_run: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Run EXPERIMENTs (see `./faultline list`; a group's name means all of its experiments).
@@ -48,7 +59,7 @@ def command(
     done, 1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the
     environment failed.
     """
-    from harness.catalogue import find
+    from harness.catalogue import at_point, find
     from harness.cli.measure import measure
 
     settings = settings_from(
@@ -56,16 +67,23 @@ def command(
         seed=seed,
         repeats=repeats,
         again=again,
-        experiment_options={"failures": failures, "text": list(text), "workload": workload},
+        experiment_options={
+            "failures": failures,
+            "text": list(text),
+            "workload": workload,
+            "conf": list(conf),
+        },
     )
     sys.exit(
         measure(
-            find(experiments),
+            at_point(find(experiments), settings.profile, point) if point else find(experiments),
             settings,
             out=out,
             backend=backend,
             strict=strict,
+            keep=keep,
             dry_run=dry_run,
+            verbose=verbose,
             as_json=as_json,
         )
     )

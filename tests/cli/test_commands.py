@@ -23,6 +23,8 @@ from harness.experiment import Context, Experiment
 from harness.report import build
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
+from harness.results.store import Store
+from tests.test_runner import make
 from tests.toys import square, toy
 
 Invoke = Callable[..., Result]
@@ -41,7 +43,7 @@ def invoke(
     monkeypatch.setattr(build, "all_experiments", lambda: experiments)
 
     def call(*arguments: str) -> Result:
-        out = [] if arguments[0] == "list" else ["--out", str(tmp_path)]
+        out = [] if arguments[0] in ("list", "compare") else ["--out", str(tmp_path)]
         return CliRunner().invoke(cli, [*arguments, *out])
 
     return call
@@ -76,6 +78,58 @@ def test_dry_run_runs_nothing(invoke: Invoke, tmp_path: Path) -> None:
     assert len(document["runs"]) == 12
     assert document["seconds_left"] == pytest.approx(1.2)
     assert not (tmp_path / "records").exists()
+
+
+def test_a_dry_run_prints_a_line_per_experiment_and_the_grid_only_when_asked(
+    invoke: Invoke,
+) -> None:
+    lines = invoke("reproduce", "--dry-run").stdout.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["stock/other", "stock/toy"] or [
+        line.split()[0] for line in lines[:2]
+    ] == ["stock/toy", "stock/other"]
+    assert all("6 runs, about" in line for line in lines[:2])
+    assert len(lines) == 3
+    grid = invoke("reproduce", "--dry-run", "-v").stdout.splitlines()
+    assert sum("repetition" in line for line in grid) == 12
+
+
+def test_one_point_is_run_by_its_values(invoke: Invoke) -> None:
+    document = json.loads(invoke("run", "stock/toy", "--point", "x=2.0", "--json").stdout)
+    assert [run["point"] for run in document["runs"]] == [{"x": 2}, {"x": 2}]
+    whole = json.loads(invoke("run", "stock/toy", "--json").stdout)
+    assert len(whole["runs"]) == 4, "what was measured by itself is kept"
+
+
+@pytest.mark.parametrize("words", ["x=9", "y=1", "x"])
+def test_a_point_that_is_not_in_the_grid_is_refused(invoke: Invoke, words: str) -> None:
+    result = invoke("run", "stock/toy", "--point", words)
+    assert isinstance(result.exception, UsageError)
+
+
+def test_an_estimate_learns_from_what_a_run_took_here(invoke: Invoke, tmp_path: Path) -> None:
+    assert invoke("run", "stock/toy").exit_code == 0
+    for path in tmp_path.glob("records/stock/toy/*/*/record.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 7.0}))
+    plan = json.loads(invoke("run", "stock/toy", "--again", "--dry-run", "--json").stdout)
+    assert {run["seconds"] for run in plan["runs"]} == {7.0}
+
+
+def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) -> None:
+    def at(recovery_s: float) -> Experiment:
+        return toy(
+            lambda point, context: Outcome(values={"y": 1, "recovery_s": recovery_s, "text": "no"})
+        )
+
+    for name, recovery_s in (("one", 2.0), ("other", 3.0)):
+        make(Store(tmp_path / name), at(recovery_s))
+    paths = [str(tmp_path / name) for name in ("one", "other")]
+    document = json.loads(invoke("compare", *paths, "--json").stdout)
+    assert {row["quantity"] for row in document["quantities"]} == {"recovery_s"}
+    assert [row["point"] for row in document["quantities"]] == ["x=1", "x=2", "x=3"]
+    assert {(row["one"], row["other"], row["ratio"]) for row in document["quantities"]} == {
+        (2.0, 3.0, 1.5)
+    }
+    assert "1.5 times" in invoke("compare", *paths).stdout
 
 
 def test_ctrl_c_reports_what_is_kept(invoke: Invoke, experiments: list[Experiment]) -> None:

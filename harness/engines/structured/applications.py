@@ -59,9 +59,15 @@ class Application(Child):
 
 
 def application_specs(
-    cluster: Cluster, scheme: str, directory: Path, *, brief: bool = False
+    cluster: Cluster,
+    scheme: str,
+    directory: Path,
+    *,
+    brief: bool = False,
+    own: Mapping[str, str] | None = None,
 ) -> list[ApplicationSpec]:
-    """What a scheme starts on a cluster; copy i is the i-th. ``brief``: see `application_conf`.
+    """What a scheme starts on a cluster; copy i is the i-th. ``brief``, ``own``: see
+    `application_conf`.
 
     ``checkpoint``: one application over all racks. ``active``: one per rack, each with checkpoints
     of its own and all of the input; the reader takes whichever copy of a result comes first.
@@ -77,6 +83,7 @@ def application_specs(
             name=name,
             cores=len(workers) * cluster.spec.cores_per_worker,
             brief=brief,
+            own=own,
         )
         specs.append(
             ApplicationSpec(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from harness.engines.deliveries import deliveries
 from harness.engines.metering import used_by
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
+from harness.engines.structured.settings import SPARK_SETTING
 from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
 
@@ -164,6 +166,11 @@ class StructuredKind(EngineKind):
         ),
     }
 
+    def needs(self, setup: Setup) -> Needs:
+        """Every setting of Spark's is a parameter, for Spark to judge."""
+        others = {n: v for n, v in setup.parameters.items() if not n.startswith(SPARK_SETTING)}
+        return super().needs(replace(setup, parameters=others))
+
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
         self.needs(setup)
         return running_applications(cluster, setup)
@@ -176,7 +183,8 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
     try:
-        specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief)
+        own = {name: str(value) for name, value in setup.parameters.items()}
+        specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief, own=own)
         applications.extend(Application(spec) for spec in specs)
         engine = StructuredEngine(applications, cluster)
         engine.check(within_s=READY_S)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+SPARK_SETTING = "spark."
+"""How the names of Spark's own settings begin."""
+
 BRIEF = "-XX:TieredStopAtLevel=1"
 """Compile quickly rather than well: for runs that end before the better code would pay."""
 
 
 def application_conf(
-    cluster_conf: Mapping[str, str], *, name: str, cores: int, brief: bool = False
+    cluster_conf: Mapping[str, str],
+    *,
+    name: str,
+    cores: int,
+    brief: bool = False,
+    own: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Everything an application is started with; ``cores`` are the slots it will have.
-    ``brief`` is for the smoke profile, whose figures show only that everything runs.
+    ``own`` are the user's settings, which come before all of ours; ``brief`` is for the smoke
+    profile, whose figures show only that everything runs.
 
     Everything not named here keeps Spark's own default, as a user's job would.
     """
@@ -38,4 +47,5 @@ def application_conf(
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         # Progress is read from the query; nobody scrapes Spark's own metrics.
         "spark.sql.streaming.metricsEnabled": "false",
+        **(own or {}),
     }

@@ -1,0 +1,112 @@
+"""``faultline compare``: two results directories side by side, also of different machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.output import emit_json, json_option
+
+if TYPE_CHECKING:
+    from harness.results.library import Library
+
+_EPILOG = """\b
+Examples:
+  ./faultline compare results /data/other/results
+  ./faultline compare results old --experiment stock/worker-kill
+  ./faultline compare results old --experiment stock --json
+"""
+_SHORTEST = 12
+"""Characters of a commit that are enough to tell it by."""
+
+
+@click.command("compare", epilog=_EPILOG, short_help="Two sets of results side by side.")
+@click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--experiment", help="Only this experiment, or this group.")
+@click.option("--profile", help="Only this profile.")
+@json_option
+def command(
+    one: Path, other: Path, experiment: str | None, profile: str | None, as_json: bool
+) -> None:
+    """Set the medians of every measured quantity in ONE beside those in OTHER, point by point.
+
+    Only valid runs count. It says what differs, not whether it matters: for that there is
+    `./faultline nightly`, which knows how much runs of the same code differ.
+    """
+    from harness.results import load
+
+    sides = [load(root, experiment=experiment, profile=profile) for root in (one, other)]
+    rows = comparison(*sides)
+    if as_json:
+        emit_json({"one": str(one), "other": str(other), "quantities": rows})
+        return
+    for name, root, side in zip(("one", "other"), (one, other), sides, strict=True):
+        click.echo(f"{name}: {root}; {_where(side)}")
+    last = None
+    for row in rows:
+        if (row["experiment"], row["profile"], row["point"]) != last:
+            last = (row["experiment"], row["profile"], row["point"])
+            click.echo(f"\n{row['experiment']} ({row['profile']}) {row['point']}")
+        ratio = "" if row["ratio"] is None else f"  {row['ratio']:.3g} times"
+        click.echo(
+            f"  {row['quantity']:<28} {row['one']:>12.5g} {row['other']:>12.5g}{ratio}"
+            f"  ({row['runs_one']} and {row['runs_other']} runs)"
+        )
+    if not rows:
+        click.echo("no point was measured in both")
+
+
+def comparison(one: Library, other: Library) -> list[dict[str, Any]]:
+    """A row per experiment, profile, point and quantity that both have: both medians."""
+    found = [_medians(side) for side in (one, other)]
+    rows = []
+    for key in sorted(found[0].keys() & found[1].keys()):
+        (left, runs_left), (right, runs_right) = found[0][key], found[1][key]
+        experiment, profile, point, quantity = key
+        rows.append(
+            {
+                "experiment": experiment,
+                "profile": profile,
+                "point": point,
+                "quantity": quantity,
+                "one": left,
+                "other": right,
+                "ratio": right / left if left else None,
+                "runs_one": runs_left,
+                "runs_other": runs_right,
+            }
+        )
+    return rows
+
+
+def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]]:
+    """By experiment, profile, point and quantity: the median over the valid runs, and how many
+    runs there were."""
+    from statistics import median
+
+    from harness.measure.metrics import METRICS
+    from harness.results.record import OK
+
+    stems = tuple(metric.name.removesuffix("_s") for metric in METRICS)
+    values: dict[tuple[str, str, str, str], list[float]] = {}
+    for each in side.found:
+        record = each.record
+        if record.status != OK:
+            continue
+        point = " ".join(f"{name}={value}" for name, value in sorted(record.point.items()))
+        for quantity, value in record.values.items():
+            known = quantity.removeprefix("twin_").startswith(stems)
+            if known and isinstance(value, int | float) and not isinstance(value, bool):
+                key = (record.experiment, str(record.profile), point, quantity)
+                values.setdefault(key, []).append(float(value))
+    return {key: (median(found), len(found)) for key, found in values.items()}
+
+
+def _where(side: Library) -> str:
+    """Machines and commits of a side, in words."""
+    machines = sorted({each.machine_name for each in side.found})
+    commits = sorted({each.record.commit[:_SHORTEST] for each in side.found})
+    return f"{len(side.found)} runs on {', '.join(machines)}, commits {', '.join(commits)}"
