@@ -17,7 +17,6 @@ from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, measure
-from harness.engines.structured.settings import SPARK_SETTING
 from harness.errors import UsageError
 from harness.experiment import Context
 from harness.failures.files import read_schedule
@@ -145,7 +144,7 @@ def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
     """The user's own settings of Spark. Raises `UsageError` for what is none."""
     pairs = [text.partition("=") for text in options.get("conf", ())]
     for key, sign, value in pairs:
-        if not sign or not key.startswith(SPARK_SETTING):
+        if not sign or not key.startswith("spark."):
             raise UsageError(
                 f"--conf {key}{sign}{value} is no setting of Spark's",
                 remedy="write it as --conf spark.locality.wait=0s",
