@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import check, tabulate
+from experiments.stock._kills import check, check_options, spark_conf, tabulate
 from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
+from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.measure.recovery import Unrecovered
+from harness.results.record import Profile
 from harness.results.tables import Results
 from tests.engines.constructed import SCHEDULE, WORKLOAD, deliveries, injected, record, truth
 
@@ -161,6 +163,15 @@ def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None
     claims = check(table_of(GOOD, tmp_path, twin=behind), victim="worker")
     assert {claim.held for claim in claims if claim.kind is ClaimKind.HYPOTHESIS} == {None, True}
     assert all(claim.held for claim in claims if claim.kind is ClaimKind.INVARIANT)
+
+
+def test_settings_of_spark_are_taken_as_they_are_and_others_refused() -> None:
+    conf = ["spark.locality.wait=0s", "spark.x=a=b"]
+    assert spark_conf({"conf": conf}) == {"spark.locality.wait": "0s", "spark.x": "a=b"}
+    assert spark_conf({}) == {}
+    for wrong in ("locality=0s", "spark.locality.wait"):
+        with pytest.raises(UsageError, match="no setting of Spark's"):
+            check_options(Profile.QUICK, {"conf": [wrong]})
 
 
 @pytest.mark.slow
