@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,9 @@ def up(*, backend: str, keep: bool, as_json: bool, **shape: int) -> None:
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
 
-    cluster = find_backend(backend).make(ClusterSpec(**shape), keep=keep)
+    place = find_backend(backend)
+    place.enter(sys.argv[1:])
+    cluster = place.make(ClusterSpec(**shape), keep=keep)
     begun_s = time.monotonic()
     cluster.start(_progress(begun_s))
     cluster.release()

@@ -15,7 +15,7 @@ from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.errors import UsageError
-from harness.experiment import Experiment
+from harness.experiment import Experiment, Origin
 from harness.failures.files import read_schedule
 from harness.report.build import Report, ReportWriter
 from harness.report.verdicts import Judged
@@ -59,6 +59,8 @@ def measure(
     if dry_run:
         _show_plan(runs, verbose=verbose, as_json=as_json)
         return DONE
+    if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
+        place.enter(sys.argv[1:])
     with store.locked():
         store.discard_partial()
         try:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.cluster.backends import BACKENDS, DEFAULT
+from harness.errors import UsageError
 from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from harness.runner import RunSettings
 
+_NETWORK = "faultline.network"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_OUT = Path(__file__).resolve().parent.parent.parent / "results"
@@ -36,14 +38,47 @@ profile_option = click.option(
 )
 
 
-cluster_option = click.option(
+def _with_network(context: click.Context, parameter: click.Parameter, backend: str) -> str:
+    """`--network` says which of the two local backends is meant."""
+    network = context.meta.get(_NETWORK)
+    if network is None:
+        return backend
+    if backend not in (DEFAULT, "local-namespaces"):
+        raise UsageError(
+            f"--network {network} is for local clusters, not for {backend}",
+            remedy="leave one of the two options out",
+        )
+    return DEFAULT if network == "loopback" else "local-namespaces"
+
+
+def _note_network(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    context.meta[_NETWORK] = value
+
+
+_network_option = click.option(
+    "--network",
+    type=click.Choice(["loopback", "namespaces"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_note_network,
+    help="Of a local cluster: addresses of the loopback interface (the default), or a network for "
+    "each worker, which can be cut and is counted.",
+)
+
+_backend_option = click.option(
     "--cluster",
     "backend",
+    callback=_with_network,
     metavar=f"{'|'.join(BACKENDS)}|FILE.yaml",
     default=DEFAULT,
     show_default=True,
     help="Where Kafka, Redis and Spark run; a file describes a cluster that exists already.",
 )
+
+
+def cluster_option(command: Command) -> Command:
+    """`--cluster` and `--network`: where servers run."""
+    return _backend_option(_network_option(command))
 
 
 def run_options(command: Command) -> Command:

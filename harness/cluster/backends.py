@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +21,10 @@ class Make(Protocol):
     def __call__(self, spec: ClusterSpec, *, keep: bool = False) -> Cluster: ...
 
 
+def _stay(arguments: Sequence[str]) -> None:
+    """Most clusters can be made from where the command was started."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """One kind of cluster that experiments can run on."""
@@ -36,6 +40,9 @@ class Backend:
     remove: Callable[[ClusterRecord], None]
     """Remove what the backend made for a cluster on record, beside processes of this machine and
     the run directory. May be called twice, and for a cluster of which nothing is left."""
+    enter: Callable[[Sequence[str]], None] = _stay
+    """Called with the arguments of a command that will make such a cluster, before anything is
+    begun: may replace this process by the same command elsewhere."""
 
     def demand(self, actions: Iterable[Action], what: str) -> None:
         """Raise `UsageError` if one of ``actions``, which ``what`` needs, cannot be done."""
@@ -55,6 +62,22 @@ def _make_local(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     from harness.cluster.local.cluster import LocalCluster
 
     return LocalCluster(spec, keep=keep)
+
+
+def _make_namespaces(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
+    from harness.cluster.local.cluster import LocalCluster
+    from harness.cluster.local.network import Namespaces
+
+    return LocalCluster(spec, keep=keep, network=Namespaces())
+
+
+def _enter_namespaces(arguments: Sequence[str]) -> None:
+    from harness.cluster.local.network import enter, inside
+    from harness.cluster.programs import find_programs
+
+    if not inside():
+        find_programs(lambda text: None)  # in there nothing can be fetched
+        enter(arguments)
 
 
 def _local_servers(record: ClusterRecord) -> Mapping[str, bool]:
@@ -124,6 +147,15 @@ _ALL = (
         make=_make_local,
         servers=_local_servers,
         remove=_nothing,
+    ),
+    Backend(
+        name="local-namespaces",
+        summary="the same with a network of its own for each worker, where the system allows it",
+        capabilities=_BREAK | _CUT,
+        make=_make_namespaces,
+        servers=_local_servers,
+        remove=_nothing,
+        enter=_enter_namespaces,
     ),
     Backend(
         name="docker",

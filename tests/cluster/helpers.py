@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +32,21 @@ print(child.pid, flush=True)
 time.sleep(600)
 """
 """A process with a child in a session of its own, as PySpark's daemon has; prints its pid."""
+
+
+PORT = 4711
+
+
+def listener(path: str) -> str:
+    """A program that writes what one connection to `PORT` brings into a file."""
+    return f"""
+import socket
+with socket.create_server(("0.0.0.0", {PORT})) as server:
+    connection, _ = server.accept()
+    with open({path!r}, "wb", buffering=0) as file:
+        while data := connection.recv(100):
+            file.write(data)
+"""
 
 
 def eventually(condition: Callable[[], bool], *, limit_s: float = 30.0) -> None:
@@ -65,3 +84,24 @@ def end_run(run: str) -> None:
         lambda: [stat for group in members(run).values() for stat in group], signal.SIGKILL
     )
     wait_until_gone([stat.identity for stat in done.processes], limit_s=10)
+
+
+def connected(host: str, port: int) -> socket.socket:
+    """A connection, as soon as somebody listens."""
+    found: list[socket.socket] = []
+
+    def listens() -> bool:
+        try:
+            found.append(socket.create_connection((host, port), timeout=5))
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    eventually(listens)
+    return found[0]
+
+
+def unacknowledged(connection: socket.socket) -> int:
+    """Bytes that were sent and not acknowledged by the other side."""
+    answer = fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4)
+    return int(struct.unpack("i", answer)[0])

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import secrets
-import socket
-import struct
-import termios
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,17 +17,7 @@ from harness.cluster.ownership import Registry
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
-from tests.cluster.helpers import eventually
-
-PORT = 4711
-LISTEN = f"""
-import socket
-with socket.create_server(("0.0.0.0", {PORT})) as server:
-    connection, _ = server.accept()
-    with open("/tmp/received", "wb", buffering=0) as file:
-        while data := connection.recv(100):
-            file.write(data)
-"""
+from tests.cluster.helpers import PORT, connected, eventually, listener, unacknowledged
 
 
 def client_or_skip() -> Any:
@@ -80,7 +66,7 @@ class TestDockerCluster(ClusterContract):
         self, here: DockerCluster
     ) -> None:
         container = here._containers.of("r1w1")
-        container.exec_run(["python", "-c", LISTEN], detach=True)
+        container.exec_run(["python", "-c", listener("/tmp/received")], detach=True)
 
         def received() -> bytes:
             output: bytes = container.exec_run(["cat", "/tmp/received"]).output
@@ -171,24 +157,3 @@ def _host(cluster: DockerCluster) -> HostProcess:
     container.exec_run(["python", "-c", program], detach=True)
     eventually(lambda: container.exec_run(["test", "-e", path]).exit_code == 0)
     return HostProcess.from_json(json.loads(container.exec_run(["cat", path]).output))
-
-
-def connected(host: str, port: int) -> socket.socket:
-    """A connection, as soon as somebody listens."""
-    found: list[socket.socket] = []
-
-    def listens() -> bool:
-        try:
-            found.append(socket.create_connection((host, port), timeout=5))
-        except ConnectionRefusedError:
-            return False
-        return True
-
-    eventually(listens)
-    return found[0]
-
-
-def unacknowledged(connection: socket.socket) -> int:
-    """Bytes that were sent and not acknowledged by the other side."""
-    answer = fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4)
-    return int(struct.unpack("i", answer)[0])

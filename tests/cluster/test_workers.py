@@ -13,6 +13,7 @@ import pytest
 
 from harness.cluster.base import Action, Node
 from harness.cluster.local.launching import Child, Launcher
+from harness.cluster.local.network import Loopback
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.local.workers import Workers
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess, identify, read_stat
@@ -75,7 +76,7 @@ class Rig:
             self.made[node.worker] = FakeWorker(launcher, node.worker, incarnation)
             return self.made[node.worker]
 
-        self.workers = Workers(self.run, self.nodes, make)
+        self.workers = Workers(self.run, self.nodes, make, Loopback())
         self.workers.begin()
         eventually(lambda: all(worker.answers() for worker in self.made.values()))
 

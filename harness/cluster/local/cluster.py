@@ -34,6 +34,7 @@ from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
+from harness.cluster.local.network import Loopback, Namespaces, Network
 from harness.cluster.local.redis_daemon import RedisDaemon
 from harness.cluster.local.spark_settings import application_settings, server_environment
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
@@ -45,9 +46,6 @@ from harness.cluster.programs import Programs, find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import LOG4J, driver_environment
 from harness.errors import EnvironmentFailure, UsageError
-
-HOST = "127.0.0.1"
-"""Where Kafka, Redis, the Spark master and drivers listen."""
 
 _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
@@ -65,11 +63,16 @@ class LocalCluster(OwnedCluster):
         *,
         keep: bool = False,
         programs: Programs | None = None,
+        network: Network | None = None,
     ) -> None:
+        """``network``: on loopback addresses, unless it is given."""
         _check(spec)
         super().__init__(spec, run_directory, keep=keep)
         self._programs = programs
-        self._nodes = _nodes(spec)
+        self._network = network or Loopback()
+        if isinstance(self._network, Namespaces):
+            self.backend = "local-namespaces"
+        self._nodes = _nodes(spec, self._network)
         self._workers: Workers | None = None
 
     def prepare(self, report: Report) -> None:
@@ -92,7 +95,7 @@ class LocalCluster(OwnedCluster):
             spec=self.spec,
             programs=self._found,
             run_directory=self.run_directory,
-            driver_host=HOST,
+            driver_host=self._network.host,
             racks=racks,
         )
 
@@ -103,7 +106,7 @@ class LocalCluster(OwnedCluster):
             spark_home=self._found.spark_home,
             run_directory=self.run_directory,
             run=self.run,
-            host=HOST,
+            host=self._network.host,
         )
 
     def health(self) -> None:
@@ -118,7 +121,9 @@ class LocalCluster(OwnedCluster):
         return self._started().alive()
 
     def capabilities(self) -> frozenset[Action]:
-        return frozenset({Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME})
+        broken = {Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME}
+        cut = {Action.CUT, Action.HEAL} if isinstance(self._network, Namespaces) else set()
+        return frozenset(broken | cut)
 
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         if action not in self.capabilities():
@@ -126,7 +131,7 @@ class LocalCluster(OwnedCluster):
                 f"the local cluster cannot {action} {target}: taking a process off the loopback "
                 "interface needs root and a network namespace of its own",
                 remedy="use pause and resume (the node falls silent, its connections stay open), "
-                "or a backend whose nodes have a network of their own",
+                "or nodes with a network of their own: --network namespaces, or --cluster docker",
             )
         nodes = self.resolve(target)
         return self._started().apply(action, nodes, rack=nodes[0].name != target)
@@ -160,6 +165,10 @@ class LocalCluster(OwnedCluster):
             run=self.run,
             directory=self.run_directory,
             environment=server_environment(programs, self.run_directory),
+            host=self._network.host,
+        )
+        self._network.open(
+            self.run, self.run_directory, {node.worker: node.host for node in self._nodes}
         )
         self._broker = KafkaBroker(
             launcher,
@@ -191,7 +200,9 @@ class LocalCluster(OwnedCluster):
                 cores=self.spec.cores_per_worker,
                 memory_mb=self.spec.memory_mb_per_worker,
                 incarnation=incarnation,
+                within=self._network.within,
             ),
+            self._network,
         )
 
     def bring_up(self, report: Report) -> None:
@@ -215,6 +226,7 @@ class LocalCluster(OwnedCluster):
         return self._started().begin() if server is self._master else ()
 
     def ended(self) -> None:
+        self._network.close()
         if self._workers is None:
             return
         self._workers.reap()
@@ -246,13 +258,13 @@ def _check(spec: ClusterSpec) -> None:
         )
 
 
-def _nodes(spec: ClusterSpec) -> tuple[Node, ...]:
+def _nodes(spec: ClusterSpec, network: Network) -> tuple[Node, ...]:
     return tuple(
         Node(
             name=f"r{rack}n{(worker - 1) * spec.nodes_per_worker + place}",
             rack=f"r{rack}",
             worker=f"r{rack}w{worker}",
-            host=f"127.0.{rack}.{worker}",
+            host=network.worker_host(rack, worker),
         )
         for rack in range(1, spec.racks + 1)
         for worker in range(1, spec.workers_per_rack + 1)
@@ -267,7 +279,7 @@ def servers(record: ClusterRecord) -> dict[str, bool]:
     return {
         name: here and is_alive(identity)
         for name, identity in newest.items()
-        if name not in ("keeper", "kafka-format")
+        if name not in ("keeper", "kafka-format") and not name.startswith("network of ")
     }
 
 

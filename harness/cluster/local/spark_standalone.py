@@ -6,7 +6,7 @@ every interface).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,7 +53,13 @@ class SparkDaemons:
         return write_private(self.launcher.directory / "secrets" / f"{name}.properties", text)
 
     def spawn(
-        self, name: str, main: str, *arguments: str, host: str, log_name: str | None = None
+        self,
+        name: str,
+        main: str,
+        *arguments: str,
+        host: str,
+        log_name: str | None = None,
+        within: Callable[[Sequence[str]], list[str]] = list,
     ) -> Child:
         log4j = (self.configuration_directory / "log4j2.properties").as_uri()
         command = [
@@ -74,7 +80,9 @@ class SparkDaemons:
         }
         if main.endswith("Worker"):
             environment[WORKER_VARIABLE] = name
-        return self.launcher.spawn(name, command, environment=environment, log_name=log_name)
+        return self.launcher.spawn(
+            name, within(command), environment=environment, log_name=log_name
+        )
 
 
 class Master(Server):
@@ -127,9 +135,12 @@ class Worker(Server):
         cores: int,
         memory_mb: int,
         incarnation: int,
+        within: Callable[[str, Sequence[str]], list[str]] = lambda worker, command: list(command),
     ) -> None:
+        """``within`` makes of a command one that runs where the worker is."""
         super().__init__(daemons.launcher)
         self.title = f"Spark worker {name}"
+        self._within = within
         self.name = name
         self.host = host
         self.incarnation = incarnation
@@ -153,6 +164,7 @@ class Worker(Server):
             "-c", str(self._cores), "-m", f"{self._memory_mb}M", "-d", str(directory),
             "--properties-file", str(properties), self._master.url,
             host=self.host, log_name=f"{self.name}.{self.incarnation}",
+            within=lambda command: self._within(self.name, command),
         )  # fmt: skip
 
     def answers(self) -> bool:

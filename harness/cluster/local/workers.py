@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.cluster.base import Action, Node, Report, Usage, Victim
 from harness.cluster.local.launching import Server, wait_for
+from harness.cluster.local.network import Network
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.processes import (
     HostProcess,
@@ -38,8 +39,11 @@ METHOD = (
     "CPU: user and system time from /proc/<pid>/stat over the node's process tree, children that "
     "their parent waited for included, each incarnation sampled just before it is killed; the last "
     "moments of a process whose parent died before it are lost. Memory: resident set sizes added "
-    "up, so pages that forked processes share count once for each. Network: None, because Linux "
-    "keeps no per-process byte counter that can be read without root."
+    "up, so pages that forked processes share count once for each."
+)
+COUNTED = "Network: bytes that crossed the worker's virtual cable, from /proc/net/dev."
+NOT_COUNTED = (
+    "Network: None, because Linux keeps no per-process byte counter that can be read without root."
 )
 
 
@@ -63,17 +67,23 @@ class _Slot:
     shares: list[_Share] = field(default_factory=list)
     worker: Worker | None = None
     incarnation: int = 0
+    cut: bool = False
 
 
 class Workers:
     """Safe to use from several threads: the injector acts while others look."""
 
     def __init__(
-        self, run: str, nodes: Sequence[Node], make: Callable[[Node, int], Worker]
+        self,
+        run: str,
+        nodes: Sequence[Node],
+        make: Callable[[Node, int], Worker],
+        network: Network,
     ) -> None:
         """``make(node, incarnation)`` builds, without starting it, the worker under a node."""
         self._run = run
         self._make = make
+        self._network = network
         self._lock = threading.RLock()
         self._slots: dict[str, _Slot] = {}
         for node in nodes:
@@ -120,15 +130,19 @@ class Workers:
         with self._lock:
             found = self._processes(self._everyone())
             return {
-                share.node.name: Usage(
-                    cpu_s=share.spent_cpu_s + _cpu_s(found[share.node.name]),
-                    resident_bytes=sum(s.resident_bytes for s in found[share.node.name]),
-                    received_bytes=None,
-                    sent_bytes=None,
-                    method=METHOD,
-                )
+                share.node.name: self._usage(share, found[share.node.name])
                 for share in self._everyone()
             }
+
+    def _usage(self, share: _Share, processes: Sequence[ProcessStat]) -> Usage:
+        crossed = None if self._shared else self._network.counted(share.node.worker)
+        return Usage(
+            cpu_s=share.spent_cpu_s + _cpu_s(processes),
+            resident_bytes=sum(stat.resident_bytes for stat in processes),
+            received_bytes=crossed.received if crossed else None,
+            sent_bytes=crossed.sent if crossed else None,
+            method=f"{METHOD} {COUNTED if crossed else NOT_COUNTED}",
+        )
 
     def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> list[Victim]:
         """``rack``: the target is a rack, so workers that carry several nodes go as a whole."""
@@ -144,11 +158,12 @@ class Workers:
                 case Action.RESTART:
                     return self._restart(shares)
                 case Action.CUT | Action.HEAL:
-                    raise AssertionError("the cluster refuses these before they come here")
+                    return self._wire(action, shares, whole=rack or not self._shared)
 
     def restore(self, report: Report) -> None:
         """Every worker resumed or started anew, and registered with the master."""
         with self._lock:
+            self._wire(Action.HEAL, self._everyone(), whole=True)
             frozen = [share for share in self._everyone() if share.paused]
             if frozen:
                 self._freeze(frozen, signal.SIGCONT, whole=True)
@@ -189,6 +204,34 @@ class Workers:
         for share, victim in zip(shares, victims, strict=True):
             share.paused = number == signal.SIGSTOP and victim.reached
         return victims
+
+    def _wire(self, action: Action, shares: Sequence[_Share], *, whole: bool) -> list[Victim]:
+        """Cut or heal the workers under these nodes."""
+        if not whole:
+            raise UsageError(
+                f"node {shares[0].node.name} cannot be cut off alone: the nodes of worker "
+                f"{shares[0].node.worker} share its network",
+                remedy="cut its rack, or start a cluster with one node to a worker",
+            )
+        living = members(self._run)
+        wanted = action is Action.CUT
+        changed: dict[str, float] = {}
+        for slot in {
+            share.node.worker: self._slots[share.node.worker] for share in shares
+        }.values():
+            if slot.cut != wanted:
+                (self._network.cut if wanted else self._network.heal)(slot.name)
+                slot.cut = wanted
+                changed[slot.name] = time.time()
+        return [
+            Victim(
+                node=share.node.name,
+                reached=share.node.worker in changed and bool(living.get(share.node.worker)),
+                executors=sum(is_executor(s.pid) for s in living.get(share.node.worker, ())),
+                at_unix_s=max(changed.values(), default=time.time()),
+            )
+            for share in shares
+        ]
 
     def _restart(self, shares: Sequence[_Share]) -> list[Victim]:
         started: dict[str, tuple[int, ...]] = {}
@@ -268,7 +311,7 @@ class Workers:
 
     def _lives(self, slot: _Slot, share: _Share) -> bool:
         hosted = share.host_process is None or is_alive(share.host_process)
-        return hosted and not share.paused and _registered(slot)
+        return hosted and not share.paused and not slot.cut and _registered(slot)
 
     def _wait_for_reregistration(self, slots: Sequence[_Slot]) -> None:
         deadline = time.monotonic() + _RESUMED_LIMIT_S

@@ -1,0 +1,240 @@
+"""Where the servers of a local cluster stand: on loopback addresses, or in networks of their own.
+
+``loopback``: worker n of rack r listens on 127.0.r.n. Nothing is needed, nothing can be cut.
+
+``namespaces``: the harness was started again inside a user and a network namespace, where it may
+do everything to networks and nothing to the machine. A bridge joins the harness (with Kafka, Redis,
+the master and the drivers) and one network namespace per worker, each behind a virtual cable. A cut
+takes the worker's end of its cable down: not a byte crosses, its connections stay as TCP leaves
+them. No other user of the machine reaches any port in there. A namespace ends with its last
+process, so nothing is left behind however the harness ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.cluster.processes import RUN_VARIABLE, identify
+from harness.cluster.run_directory import write_journal
+from harness.errors import EnvironmentFailure
+
+INSIDE_VARIABLE = "FAULTLINE_INSIDE"
+"""Set to `NAMESPACES` for a harness that was started again inside."""
+NAMESPACES = "namespaces"
+
+_ENTER = ("unshare", "--user", "--map-root-user", "--net", "--")
+_PREFIX = "10.77"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bytes:
+    """What crossed one worker's cable since it was laid."""
+
+    received: int
+    sent: int
+
+
+class Network(Protocol):
+    """What a local cluster asks of its network."""
+
+    host: str
+    """Where Kafka, Redis, the Spark master and drivers listen."""
+
+    def worker_host(self, rack: int, number: int) -> str: ...
+
+    def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
+        """Lay it for these workers: name to address."""
+
+    def within(self, worker: str, command: Sequence[str]) -> list[str]:
+        """The command that runs ``command`` where the worker is."""
+
+    def cut(self, worker: str) -> None: ...
+
+    def heal(self, worker: str) -> None: ...
+
+    def counted(self, worker: str) -> Bytes | None:
+        """None where there is no counter."""
+
+    def close(self) -> None:
+        """After every process has ended."""
+
+
+class Loopback:
+    """127.0.0.1 and its neighbours."""
+
+    host = "127.0.0.1"
+
+    def worker_host(self, rack: int, number: int) -> str:
+        return f"127.0.{rack}.{number}"
+
+    def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
+        """Linux has all of 127.0.0.0/8 on its loopback device."""
+
+    def within(self, worker: str, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+    def cut(self, worker: str) -> None:
+        raise AssertionError("the cluster refuses this before it comes here")
+
+    heal = cut
+
+    def counted(self, worker: str) -> Bytes | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing was laid."""
+
+
+class Namespaces:
+    """A bridge, and a namespace per worker."""
+
+    host = f"{_PREFIX}.0.1"
+    _bridge = "faultline"
+
+    def __init__(self) -> None:
+        self._holders: dict[str, subprocess.Popen[bytes]] = {}
+
+    def worker_host(self, rack: int, number: int) -> str:
+        return f"{_PREFIX}.{rack}.{number}"
+
+    def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
+        _ip(
+            "link set lo up",
+            f"link add {self._bridge} type bridge",
+            f"addr add {self.host}/16 dev {self._bridge}",
+            f"link set {self._bridge} up",
+        )
+        for worker, address in workers.items():
+            self._lay(run, directory, worker, address)
+
+    def within(self, worker: str, command: Sequence[str]) -> list[str]:
+        return [*self._enter(worker), *command]
+
+    def cut(self, worker: str) -> None:
+        _ip(f"link set {_cable(worker)} down")
+
+    def heal(self, worker: str) -> None:
+        _ip(f"link set {_cable(worker)} up")
+
+    def counted(self, worker: str) -> Bytes | None:
+        return read_counters(Path("/proc/net/dev").read_text(), _cable(worker))
+
+    def close(self) -> None:
+        for holder in self._holders.values():
+            holder.kill()
+            holder.communicate()
+        self._holders.clear()
+        subprocess.run(["ip", "link", "del", self._bridge], check=False, capture_output=True)
+
+    def _lay(self, run: str, directory: Path, worker: str, address: str) -> None:
+        """A process keeps the namespace while no worker runs in it: a worker that is started
+        again finds its address, its cable and its counters. It ends when its input does, so it
+        does not outlive the harness."""
+        holder = subprocess.Popen(
+            ["unshare", "--net", "--", "sh", "-c", "echo; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"PATH": os.environ.get("PATH", os.defpath), RUN_VARIABLE: run},
+            start_new_session=True,
+        )
+        self._holders[worker] = holder
+        if (identity := identify(holder.pid)) is not None:
+            write_journal(directory, f"network of {worker}", identity)
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        cable = _cable(worker)
+        _ip(
+            f"link add {cable} type veth peer name eth0 netns {holder.pid}",
+            f"link set {cable} master {self._bridge}",
+            f"link set {cable} up",
+        )
+        _ip(
+            "link set lo up",
+            f"addr add {address}/16 dev eth0",
+            "link set eth0 up",
+            prefix=self._enter(worker),
+        )
+
+    def _enter(self, worker: str) -> list[str]:
+        return ["nsenter", "--net", "--target", str(self._holders[worker].pid), "--"]
+
+
+def inside() -> bool:
+    """Whether this harness was started again inside namespaces."""
+    return os.environ.get(INSIDE_VARIABLE) == NAMESPACES
+
+
+def why_not() -> str | None:
+    """Why no namespace can be entered here; None if one can. Tried, not looked up: what forbids
+    it differs between systems and their versions."""
+    for program in ("unshare", "nsenter", "ip"):
+        if shutil.which(program) is None:
+            return f"there is no program {program} (packages util-linux and iproute2)"
+    attempt = "ip link set lo up && ip link add try0 type bridge && unshare --net true"
+    done = subprocess.run(
+        [*_ENTER, "sh", "-c", attempt], capture_output=True, text=True, check=False, timeout=30
+    )
+    return None if done.returncode == 0 else _last_line(done.stderr)
+
+
+def enter(arguments: Sequence[str]) -> None:
+    """Replace this process by the same command inside namespaces; return if it is inside.
+
+    Nothing in there reaches the internet: fetch before. Raises `EnvironmentFailure` where the
+    system lets nobody in.
+    """
+    if inside():
+        return
+    if (why := why_not()) is not None:
+        raise EnvironmentFailure(
+            f"this system gives the user no network namespace: {why}",
+            remedy="use --network loopback; or allow it (Ubuntu: `sysctl "
+            "kernel.apparmor_restrict_unprivileged_userns=0`; elsewhere a positive "
+            "user.max_user_namespaces; in a container: the privileges for it)",
+        )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [*_ENTER, sys.executable, "-P", "-m", "harness.cli", *arguments]
+    os.execvpe(command[0], command, {**os.environ, INSIDE_VARIABLE: NAMESPACES})
+
+
+def read_counters(text: str, device: str) -> Bytes | None:
+    """Of one device of ``/proc/net/dev``, as the worker at the other end of the cable sees it."""
+    for line in text.splitlines():
+        name, _, counts = line.partition(":")
+        if name.strip() == device:
+            fields = counts.split()
+            return Bytes(received=int(fields[8]), sent=int(fields[0]))
+    return None
+
+
+def _cable(worker: str) -> str:
+    """The harness's end of a worker's cable; the kernel allows 15 characters."""
+    return f"v-{worker}"
+
+
+def _ip(*commands: str, prefix: Sequence[str] = ()) -> None:
+    done = subprocess.run(
+        [*prefix, "ip", "-batch", "-"],
+        input="".join(f"{command}\n" for command in commands),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise EnvironmentFailure(
+            f"the network could not be laid: {_last_line(done.stderr)} (of: {'; '.join(commands)})",
+            remedy="use --network loopback on this machine",
+        )
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason was given"

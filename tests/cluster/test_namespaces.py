@@ -1,0 +1,180 @@
+"""Workers with a network of their own: the contract, real cuts, and nothing left behind.
+
+Everything here runs inside namespaces. Outside, one test starts this very file again inside.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.local import network
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.network import Bytes, Namespaces, inside, read_counters, why_not
+from harness.cluster.processes import marked
+from harness.cluster.spark import REPOSITORY
+from harness.errors import EnvironmentFailure
+from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.helpers import PORT, connected, eventually, listener, unacknowledged
+
+only_inside = pytest.mark.skipif(not inside(), reason="runs inside namespaces")
+only_outside = pytest.mark.skipif(inside(), reason="runs outside")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*network._ENTER, sys.executable, "-P", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, network.INSIDE_VARIABLE: network.NAMESPACES},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@only_outside
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_all_of_it_inside() -> None:
+    if why := why_not():
+        pytest.skip(f"no namespaces here: {why}")
+    done = started_inside(
+        "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", str(Path(__file__))
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "skipped" in done.stdout, "what runs outside alone was skipped, the rest ran"
+
+
+@only_outside
+def test_a_system_that_lets_nobody_in_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "_ENTER", ("sh", "-c", "echo not permitted >&2; exit 1"))
+    assert why_not() == "not permitted"
+    with pytest.raises(EnvironmentFailure, match="no network namespace: not permitted") as caught:
+        network.enter(["run"])
+    assert "--network loopback" in caught.value.remedy
+
+
+@only_outside
+def test_a_program_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert "no program unshare" in str(why_not())
+
+
+def test_counters_are_read_from_the_workers_side() -> None:
+    text = """Inter-|   Receive  |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop
+    lo:       1       1    0    0    0     0          0         0        2       1    0    0
+v-r1w1:     700       5    0    0    0     0          0         0      900       6    0    0
+"""
+    assert read_counters(text, "v-r1w1") == Bytes(received=900, sent=700)
+    assert read_counters(text, "v-r1w2") is None
+
+
+@only_outside
+@pytest.mark.slow
+def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
+    """A SIGKILL of a harness leaves no holder, so no namespace and no bridge."""
+    if why := why_not():
+        pytest.skip(f"no namespaces here: {why}")
+    (tmp_path / "processes.jsonl").touch()
+    program = (
+        "import os, pathlib, signal; from harness.cluster.local.network import Namespaces; "
+        "network = Namespaces(); "
+        f"network.open('test-run', pathlib.Path({str(tmp_path)!r}), {{'r1w1': '10.77.1.1'}}); "
+        "assert network.counted('r1w1') is not None; "
+        "print(network._holders['r1w1'].pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = started_inside("-c", program)
+    pid = int(done.stdout)
+    eventually(lambda: not Path(f"/proc/{pid}").exists())
+    assert marked("test-run") == []
+
+
+@only_inside
+class TestNamespaceCluster(ClusterContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def cluster(cls) -> Iterator[Cluster]:
+        with LocalCluster(SPEC, network=Namespaces()) as cluster:
+            cluster.start(silent)
+            yield cluster
+        assert marked(cluster.run) == []
+        assert not cluster.run_directory.exists()
+
+    @pytest.fixture
+    def here(self, cluster: Cluster) -> LocalCluster:
+        assert isinstance(cluster, LocalCluster)
+        return cluster
+
+    def test_no_byte_crosses_a_cut_and_what_was_sent_arrives_after(
+        self, here: LocalCluster, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "received"
+        command = [sys.executable, "-S", "-c", listener(str(path))]
+        with subprocess.Popen(here._network.within("r1w1", command)) as process:
+            try:
+                with connected(here.nodes()[0].host, PORT) as connection:
+                    connection.sendall(b"a")
+                    eventually(lambda: path.exists() and path.read_bytes() == b"a")
+                    here.apply(Action.CUT, "r1n1")
+                    before = here.usage()["r1n1"].received_bytes
+                    connection.sendall(b"b")
+                    assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
+                    assert path.read_bytes() == b"a"
+                    assert here.usage()["r1n1"].received_bytes == before
+                    here.apply(Action.HEAL, "r1n1")
+                    eventually(lambda: path.read_bytes() == b"ab")
+            finally:
+                process.kill()
+
+    def test_a_worker_that_is_cut_off_runs_nothing_until_it_is_healed(
+        self, here: LocalCluster, application: Driver
+    ) -> None:
+        everywhere = {"r1w1", "r1w2", "r2w1", "r2w2"}
+        assert application.runs_on(everywhere)
+        victims = here.apply(Action.CUT, "r2")
+        assert all(victim.felt for victim in victims)
+        assert not any(victim.reached for victim in here.apply(Action.CUT, "r2"))
+        assert [name for name, up in here.alive().items() if up] == ["r1n1", "r1n2"]
+        assert application.runs_on({"r1w1", "r1w2"})
+        here.restore(silent)
+        assert application.runs_on(everywhere)
+
+    def test_bytes_are_counted_beyond_a_kill(self, here: LocalCluster, application: Driver) -> None:
+        before = here.usage()["r1n1"].sent_bytes
+        assert before is not None
+        assert application.runs_on({"r1w1", "r1w2", "r2w1", "r2w2"})
+        used = here.usage()["r1n1"].sent_bytes
+        assert used is not None
+        assert used > before
+        here.apply(Action.KILL, "r1n1")
+        assert (here.usage()["r1n1"].sent_bytes or 0) >= used
+
+    def test_servers_listen_on_the_inner_network_alone(self, here: LocalCluster) -> None:
+        assert here.kafka.bootstrap.startswith("10.77.0.1:")
+        assert here.redis.host == "10.77.0.1"
+        assert here.backend == "local-namespaces"
+
+
+@only_inside
+@pytest.mark.cluster
+def test_two_clusters_follow_each_other_on_the_same_bridge() -> None:
+    for _ in range(2):
+        with LocalCluster(
+            ClusterSpec(racks=1, memory_mb_per_worker=512), network=Namespaces()
+        ) as cluster:
+            cluster.start(silent)
+            assert all(cluster.alive().values())
