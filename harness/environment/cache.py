@@ -42,6 +42,13 @@ def cache_directory() -> Path:
             f"the cache directory {directory} cannot be written",
             remedy="give yourself the right to write there, or set XDG_CACHE_HOME to another place",
         )
+    if directory.stat().st_uid != os.geteuid():
+        raise EnvironmentFailure(
+            f"the cache directory {directory} belongs to somebody else, who could change what is "
+            "run from it",
+            remedy="set XDG_CACHE_HOME to a directory of yours (under sudo, HOME is often another "
+            "user's)",
+        )
     return directory
 
 

@@ -32,10 +32,11 @@ case "$1" in
   venv)
     for last; do :; done
     mkdir -p "$last/bin"
-    {ln} -s {python} "$last/bin/python" ;;
+    {ln} -s {python} "$last/bin/python"
+    echo "#!$last/bin/python" >"$last/bin/tool" ;;
   pip)
     [ ! -e {root}/fail ] || {{ echo "no route to the index" >&2; exit 1; }}
-    [ ! -e {root}/gate ] || cat {root}/gate ;;
+    case "$*" in *requirements.lock) [ ! -e {root}/gate ] || cat {root}/gate ;; esac ;;
 esac
 """
 
@@ -61,6 +62,7 @@ def repository(tmp_path: Path, programs: Path) -> Path:
     (root / "harness" / "cli" / "__init__.py").touch()
     (root / "harness" / "cli" / "__main__.py").write_text(PROGRAM)
     (root / "requirements.lock").write_text("click==1 --hash=sha256:0\n")
+    (root / "build.lock").write_text("setuptools==1 --hash=sha256:0\n")
     shutil.copy(LAUNCHER, root / "faultline")
     return root
 
@@ -109,7 +111,7 @@ def test_first_start_installs_and_the_second_does_not(
     second = start(repository)
     succeeded(second)
     assert second.stderr == ""
-    assert calls(log) == ["venv", "pip"]
+    assert calls(log) == ["venv", "pip", "pip"]
 
 
 @pytest.mark.usefixtures("uv")
@@ -129,8 +131,11 @@ def test_without_uv_pip_installs_and_misleading_settings_are_dropped(
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PIP_TARGET", "/elsewhere")
     succeeded(start(repository, "list"))
-    asked, settings = calls(log)
+    first, settings, asked, _ = calls(log)
+    assert "--require-hashes" in first
+    assert f"-r {repository}/build.lock" in first
     assert "--require-hashes" in asked
+    assert "--no-build-isolation" in asked, "what builds a package has a hash too"
     assert f"-r {repository}/requirements.lock" in asked
     assert settings == "user=0 target="
 
@@ -143,12 +148,34 @@ def test_failed_install_says_so_and_the_next_start_begins_anew(repository: Path,
     assert failed.stdout == ""
     assert "no route to the index" in failed.stderr
     assert "What to do:" in failed.stderr
+    assert not (repository / ".venv").exists()
     (repository / "fail").unlink()
-    half = repository / ".venv" / "half-a-package"
-    half.touch()
+    (repository / ".venv-new" / "half-a-package").touch()
     succeeded(start(repository))
-    assert not half.exists()
-    assert calls(log) == ["venv", "pip"] * 2
+    assert not (repository / ".venv" / "half-a-package").exists()
+    assert not (repository / ".venv-new").exists()
+    assert calls(log) == ["venv", "pip", "venv", "pip", "pip"]
+
+
+@pytest.mark.usefixtures("uv")
+def test_a_failed_renewal_leaves_the_old_environment(repository: Path) -> None:
+    succeeded(start(repository))
+    (repository / "fail").touch()
+    (repository / ".venv" / "faultline.interpreter").write_text("/usr/bin/python3.9\n")
+    done = start(repository)
+    succeeded(done)
+    assert "going on with the old one" in done.stderr
+    (repository / "requirements.lock").write_text("click==2 --hash=sha256:1\n")
+    stale = start(repository)
+    assert stale.returncode == 3
+    assert (repository / ".venv" / "bin" / "python").exists()
+
+
+@pytest.mark.usefixtures("uv")
+def test_scripts_of_the_environment_name_the_place_where_it_ends_up(repository: Path) -> None:
+    succeeded(start(repository))
+    tool = repository / ".venv" / "bin" / "tool"
+    assert tool.read_text() == f"#!{repository}/.venv/bin/python\n"
 
 
 @pytest.mark.usefixtures("uv")
@@ -165,7 +192,7 @@ def test_environment_that_is_no_longer_current_is_made_anew(
         (repository / ".venv" / "bin" / "python").unlink()
     succeeded(start(repository))
     succeeded(start(repository))
-    assert calls(log) == ["venv", "pip"] * 2
+    assert calls(log) == ["venv", "pip", "pip"] * 2
 
 
 @pytest.mark.usefixtures("uv")
@@ -190,7 +217,7 @@ def test_linked_environment(repository: Path, log: Path, tmp_path: Path) -> None
     assert stale.returncode == 3
     assert "is a link to an environment" in stale.stderr
     assert (shared / "bin" / "python").exists()
-    assert calls(log) == ["venv", "pip"]
+    assert calls(log) == ["venv", "pip", "pip"]
 
 
 @pytest.mark.parametrize("python", [None, "exit 1"], ids=["none", "too old"])
@@ -235,7 +262,7 @@ def test_two_first_starts_at_once_install_once(
             out, err = process.communicate()
             assert process.returncode == 0, err
             assert json.loads(out)["arguments"] == ["list"]
-    assert calls(log) == ["venv", "pip"]
+    assert calls(log) == ["venv", "pip", "pip"]
     assert not (repository / ".venv.lock.d").exists()
 
 

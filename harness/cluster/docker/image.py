@@ -18,7 +18,7 @@ from harness.errors import EnvironmentFailure
 
 REPOSITORY_NAME = "faultline"
 BASE_VARIABLE = "FAULTLINE_DOCKER_BASE"
-_CONTEXT = ("requirements.lock", "docker", "harness", "workloads", "datasets")
+_CONTEXT = ("build.lock", "requirements.lock", "docker", "harness", "workloads", "datasets")
 _LEFT_OUT = ("__pycache__", ".yaml", ".md")
 
 
