@@ -43,7 +43,8 @@ class Child:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Starts ``python -m module``. ``name`` and ``remedy`` are for error messages, ``log``
-        takes its standard error, ``environment`` is added to ours."""
+        takes its standard error, ``environment`` is
+        all of its environment, ours if None."""
         self.name, self.log = name, log
         self.events: list[Event] = []
         self._remedy = remedy
@@ -55,7 +56,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env={**os.environ, **(environment or {})},
+                env=None if environment is None else dict(environment),
                 start_new_session=True,  # Ctrl-C is for the harness, which then ends this
             )
         self._reader = threading.Thread(target=self._read, name=f"hear {name}", daemon=True)

@@ -170,7 +170,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def driver_environment(self) -> dict[str, str]:
-        """Environment variables that a driver process needs (JAVA_HOME, SPARK_CONF_DIR, ...).
+        """The whole environment of a driver process (PATH, JAVA_HOME, SPARK_CONF_DIR, ...).
 
         Give them to a process of its own, as the environment it is started with: they mark it
         as part of this cluster, and it ends with the cluster at the latest. SPARK_CONF_DIR

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import secrets
 import sys
@@ -28,7 +29,10 @@ REPOSITORY = Path(harness.__file__).parent.parent
 WORKER_TIMEOUT_S = 15
 """After which the master gives a silent worker up; must be the same on master and workers."""
 
-KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+KEPT = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH",
+    "XDG_CACHE_HOME", "XDG_STATE_HOME",
+)  # fmt: skip
 """Of the harness's environment; SPARK_*, HADOOP_* and JAVA options of the user's would change
 what is measured."""
 
@@ -153,8 +157,10 @@ def driver_environment(
     host: str,
     executor_python: str = sys.executable,
 ) -> dict[str, str]:
-    """What a driver needs on top of its own environment."""
+    """The whole environment of a driver, by named variables: what else a user has set would
+    change what is measured, or reach a log."""
     return {
+        **{name: os.environ[name] for name in KEPT if name in os.environ},
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(spark_home),
         "SPARK_SCALA_VERSION": "2.13",

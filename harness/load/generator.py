@@ -56,7 +56,7 @@ class LoadGenerator:
         delivery_timeout_s: float = 30,
         practice_topic: str | None = None,
     ) -> None:
-        """Starts the process and lets it build its records. ``environment`` is added to ours; a
+        """Starts the process and lets it build its records. ``environment`` replaces ours; a
         record that the broker has not taken after ``delivery_timeout_s`` is lost. Records that do
         not count go to ``practice_topic`` first."""
         self.plan = plan

@@ -7,6 +7,7 @@ broker is librdkafka's imitation, a node is a name, and a node that is dead copi
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -231,7 +232,7 @@ class ToyCluster:
         return frozenset({Action.KILL, Action.RESTART})
 
     def driver_environment(self) -> dict[str, str]:
-        return {}
+        return dict(os.environ)
 
     def health(self) -> None:
         """It cannot be ill."""

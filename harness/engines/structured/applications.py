@@ -20,7 +20,7 @@ class ApplicationSpec:
     conf: Mapping[str, str]
     """Spark's configuration, without the secret."""
     environment: Mapping[str, str]
-    """What its driver needs on top of this process's environment; leads to the secret."""
+    """Its driver's whole environment; leads to the secret."""
     kafka: Mapping[str, str]
     """Options of the source and the sink. Holds a password."""
     executors: int
