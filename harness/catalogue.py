@@ -154,4 +154,9 @@ def catalogue_markdown() -> str:
                 f"| {e.paper}, {e.figure} | {e.title}<br>`./faultline run {e.id}` "
                 f"| {e.origin.value} | {times} |"
             )
-    return "\n".join(lines) + "\n"
+    from experiments._coverage import coverage_markdown
+    from harness.planning.catalogue import planners_markdown
+
+    lines += ["", "## Figure by figure", "", coverage_markdown()]
+    lines += ["## The planners", "", planners_markdown()]
+    return "\n".join(lines)
