@@ -118,8 +118,8 @@ def _ideal(
 
 
 def live(results: Library, found: Fit | None) -> pd.DataFrame:
-    """Runs on real servers after a node was killed: a row per failure with a recovery, as a user
-    sees it, and what the formula says of it.
+    """Runs on real servers with checkpoints after a node was killed: a row per failure with a
+    recovery, as a user sees it, and what the formula says of it.
 
     It was fitted on none of them: they are another engine on another machine. Detection is the
     measured one; what nobody declared (a task's speed, its restart) is `ASSUMED`.
@@ -133,9 +133,10 @@ def live(results: Library, found: Fit | None) -> pd.DataFrame:
     ]
     rows = []
     for _, kill in kills.iterrows():
-        values = results.points[results.points["run"] == kill["run"]].set_index("quantity")["value"]
-        if not {"interval_s", "records", "load_s"} <= set(values.index):
-            continue
+        mine = results.points[results.points["run"] == kill["run"]].set_index("quantity")
+        values, scheme = mine["value"], mine["text"].get("scheme")
+        if scheme != "checkpoint" or not {"interval_s", "records", "load_s"} <= set(values.index):
+            continue  # the formula is about checkpoints alone
         rate = float(values["records"] / values["load_s"])
         process_s = rate * float(values["interval_s"]) / 2.0 / ASSUMED["speed_per_s"]
         noticed_s = kill["detection_s"]
@@ -151,7 +152,7 @@ def live(results: Library, found: Fit | None) -> pd.DataFrame:
                 "scheme": SchemeName.CHECKPOINT,
                 "recovery_s": float(kill["recovery_s"]),
                 "predicted_s": predicted_s,
-                "off": predicted_s / max(float(kill["recovery_s"]), 1e-9),
+                "off": predicted_s / kill["recovery_s"] if kill["recovery_s"] > 0 else None,
             }
         )
     return pd.DataFrame(rows, columns=columns)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from harness.catalogue import all_experiments
+from harness.claims import Claim
 from harness.nightly.history import ClaimNight
 from harness.report.build import campaigns
 from harness.report.verdicts import judge
 from harness.results.store import Store
+
+LIVE = ("live", "stock")
+"""Groups whose claims compare engines on real servers: their numbers are kept night by night."""
 
 
 def claims_tonight(store: Store) -> Sequence[ClaimNight]:
@@ -22,7 +27,19 @@ def claims_tonight(store: Store) -> Sequence[ClaimNight]:
                 text=claim.text,
                 kind=claim.kind.value,
                 held=None if claim.held is None else bool(claim.held),
+                numbers=_numbers(claim) if experiment.group in LIVE else {},
             )
             for claim in judge(experiment, profile, campaign).claims
         ]
     return found
+
+
+def _numbers(claim: Claim) -> dict[str, float]:
+    return {
+        key: float(value)
+        for key, value in claim.measured.items()
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and not key.startswith(("limit", "tolerance", "bound"))
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class ClaimNight:
     text: str
     kind: str
     held: bool | None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """What a claim about live engines measured: ratios between them, times of recovery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from harness.nightly.history import History, Night
 from harness.nightly.metrics import HOT_LOOPS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FEWEST_NIGHTS = 6
@@ -83,9 +85,31 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
         )  # fmt: skip
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel("processor time of a call (ms)")
+    _nights_axis(axes, nights)
+
+
+def live_numbers(nights: Sequence[Night]) -> dict[str, list[tuple[int, float]]]:
+    """What the claims about live engines measured: title to (night, value)."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for index, night in enumerate(nights):
+        for claim in night.claims:
+            for name, value in claim.numbers.items():
+                title = f"{claim.experiment} ({claim.profile}): {name}. {claim.text}"
+                found.setdefault(title, []).append((index, value))
+    return found
+
+
+def draw_live(points: Sequence[tuple[int, float]], nights: Sequence[Night], figure: Figure) -> None:
+    """One number of live runs, night by night; without change points, for it is no hot loop."""
+    axes = figure.subplots()
+    axes.plot([index for index, _ in points], [value for _, value in points], "-o", color=BLUE)
+    axes.set_ylim(bottom=min(0.0, *(value for _, value in points)))
+    _nights_axis(axes, nights)
+
+
+def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
     axes.set_xlim(-0.5, max(len(nights) - 0.5, 0.5))
-    step = max(1, len(nights) // 10)
-    shown = range(0, len(nights), step)
+    shown = range(0, len(nights), max(1, len(nights) // 10))
     axes.set_xticks(
         list(shown),
         [f"{_day(nights[index])}\n{nights[index].commit[:8]}" for index in shown],
@@ -123,9 +147,21 @@ def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
     names = [loop.name for loop in HOT_LOOPS]
     names += sorted({each for night in nights for each in night.metrics} - set(names))
     charts = [
-        {"name": each, "title": titles.get(each, each), "source": _picture(nights, each)}
+        {
+            "title": titles.get(each, each),
+            "about": "processor time of a call",
+            "source": _picture(partial(draw, nights, each)),
+        }
         for each in names
         if len(medians(nights, each)[0])
+    ]
+    charts += [
+        {
+            "title": title,
+            "about": "as live runs measured it",
+            "source": _picture(partial(draw_live, points, nights)),
+        }
+        for title, points in live_numbers(nights).items()
     ]
     return {
         "name": name,
@@ -140,10 +176,10 @@ def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
     }
 
 
-def _picture(nights: Sequence[Night], name: str) -> str:
+def _picture(draw_it: Callable[[Figure], None]) -> str:
     with styled():
         figure = new_figure((7.0, 2.4))
-        draw(nights, name, figure)
+        draw_it(figure)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -37,7 +37,16 @@ def night(number: int = 0, *, seconds: float = 0.01) -> Night:
                 high=1.04,
             )
         },
-        claims=[ClaimNight(experiment="a/b", profile="quick", text="t", kind="paper", held=None)],
+        claims=[
+            ClaimNight(
+                experiment="a/b",
+                profile="quick",
+                text="t",
+                kind="paper",
+                held=None,
+                numbers={"times": 11.5},
+            )
+        ],
     )
 
 
@@ -121,5 +130,6 @@ def test_trends_show_every_machine_and_no_network(tmp_path: Path) -> None:
     assert "<code>2-cores</code>" in text
     assert "<code>8-cores</code>" in text
     assert "codec: 1.2 times" in text
+    assert "a/b (quick): times. t" in text
     assert "http://" not in text
     assert "https://" not in text
