@@ -141,6 +141,10 @@ class Engine(Protocol):
         """What can be killed alone and with its rack: Spark workers, or nodes of the engine's own
         that it has registered with the cluster (`Cluster.register_host`)."""
 
+    def closes_after_s(self, workload: Workload) -> float:
+        """How long after a window's end it waits for late records, in event time: the record that
+        closes a window is the first one so much after its end, and latency counts from there."""
+
     def begin(self, work: Work) -> None:
         """Start the work; return when what stands in the topics already has been through it."""
 

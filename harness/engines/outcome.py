@@ -132,7 +132,9 @@ def _due_s(
     due: pd.Series[float] = due_times(
         window_start_s,
         window_s=workload.window_s,
-        watermark_delay_s=workload.watermark_delay_s,
+        watermark_delay_s=workload.watermark_delay_s
+        if record.closes_after_s is None
+        else record.closes_after_s,
         # Event time stands still until the slowest source has moved on.
         next_record_s=lambda at_s: max(_next_of(s.rate, at_s) for s in record.plan.streams),
     )

@@ -83,6 +83,8 @@ class PassRecord:
     table: pd.DataFrame | None = None
     """What the database table held at the end, for a workload whose results go into one:
     ``window_start_s`` and the workload's other columns."""
+    closes_after_s: float | None = None
+    """`Engine.closes_after_s`; None for the workload's watermark delay."""
     died: str | None = None
     """The engine's last words, if it died while the pass ran and did not come back."""
     clock_jump_s: float | None = None
@@ -269,7 +271,8 @@ class Pass:
             return None
         workload = self.plan.workload
         closes_s = float(result["window_start_s"].iloc[0]) + workload.window_s
-        return float(result["arrival_s"].iloc[0]) - closes_s - workload.watermark_delay_s
+        delay_s = self._engine.closes_after_s(workload)
+        return float(result["arrival_s"].iloc[0]) - closes_s - delay_s
 
     def _drain(self, start: float) -> bool:
         """Close every window with a marker, and wait until the engine has."""
@@ -300,6 +303,7 @@ class Pass:
             incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),
             usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
             drained=drained,
+            closes_after_s=self._engine.closes_after_s(self.plan.workload),
         )
 
 

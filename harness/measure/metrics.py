@@ -41,8 +41,9 @@ METRICS: tuple[Metric, ...] = (
         direction=Direction.LOWER,
         definition="Arrival of a result in the out topic (the broker's append time) minus the "
         "intended send time of the record that closes it: for a window, the first record at or "
-        "after its end plus the watermark's delay. Counted from the intended, not the actual, "
-        "send time, and never capped.",
+        "after its end plus the time for which the engine waits for late records (the watermark's "
+        "delay under the stock engine, none under the task engine). Counted from the intended, not "
+        "the actual, send time, and never capped.",
     ),
     Metric(
         name="throughput_per_s",

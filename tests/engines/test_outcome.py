@@ -80,6 +80,12 @@ def test_output_that_stopped_and_came_back() -> None:
     assert found["output_equals_truth"]
 
 
+def test_latency_counts_from_the_record_that_closes_a_window_for_this_engine() -> None:
+    """One that waits for no late record is not early by the watermark's delay."""
+    found = values(closes_after_s=0.0)
+    assert found["latency_p50_s"] == pytest.approx(2.0)
+
+
 def test_windows_that_only_the_marker_closes_have_no_latency() -> None:
     outcome = judged(record(deliveries({28: 90.0, 29: 90.0}), failures=injected()))
     assert outcome.values["latency_max_s"] == pytest.approx(1.0)

@@ -89,6 +89,9 @@ class Toy:
     def targets(self) -> Sequence[Node]:
         return [NODE]
 
+    def closes_after_s(self, workload: Workload) -> float:
+        return DELAY_MS / 1000
+
     def begin(self, work: Work) -> None:
         self.used, self._work, self._events = True, work, []
         self._stopping.clear()

@@ -24,6 +24,7 @@ from harness.engines.structured.applications import Application, application_spe
 from harness.engines.structured.settings import SPARK_SETTING
 from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
+from workloads.base import Workload
 
 READY_S = 180.0
 """How long the applications may take to start."""
@@ -59,6 +60,10 @@ class StructuredEngine:
     def targets(self) -> Sequence[Node]:
         """Spark's workers."""
         return self._cluster.nodes()
+
+    def closes_after_s(self, workload: Workload) -> float:
+        """The watermark's delay."""
+        return workload.watermark_delay_s
 
     def begin(self, work: Work) -> None:
         """Start every application's query, with a checkpoint directory that is new, and wait
