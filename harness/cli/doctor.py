@@ -31,10 +31,14 @@ def command(fetch: bool, as_json: bool) -> None:
 
     Exit code 3 when something is missing that Faultline cannot fetch by itself.
     """
+    from harness.cluster import surroundings
     from harness.cluster.ownership import state_directory
     from harness.environment.doctor import Options, examine, ready
 
-    findings = examine(Options(runs=state_directory(), fetch=fetch))
+    findings = [
+        *examine(Options(runs=state_directory(), fetch=fetch)),
+        *surroundings.examine(),
+    ]
     well = ready(findings)
     if as_json:
         emit_json({"ready": well, "findings": [asdict(finding) for finding in findings]})
@@ -51,6 +55,6 @@ def command(fetch: bool, as_json: bool) -> None:
 
 def _line(finding: Finding) -> str:
     status = click.style(f"{finding.status.value:<22}", fg=_COLOURS[finding.status.value])
-    remedy = f"\n{'':<42}-> {finding.remedy}" if finding.remedy else ""
-    detail = finding.detail.replace("\n", f"\n{'':<42}")
-    return f"{finding.name:<18}  {status}{detail}{remedy}"
+    remedy = f"\n{'':<43}-> {finding.remedy}" if finding.remedy else ""
+    detail = finding.detail.replace("\n", f"\n{'':<43}")
+    return f"{finding.name:<19}  {status}{detail}{remedy}"

@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from harness.cluster.docker.by_hand import main
 from harness.cluster.docker.containers import _archive
 from harness.cluster.docker.daemon import refusal
 from harness.cluster.docker.image import (
@@ -150,3 +153,35 @@ def test_one_process_tree_is_looked_at_and_killed_by_what_it_said_of_itself() ->
         assert inside("kill", host)["reached"]
         assert process.wait(10) == -9
         assert not inside("kill", host)["reached"]
+
+
+@pytest.fixture
+def by_hand() -> Any:
+    """What `docker compose` reads: anchors and merges resolved."""
+    return yaml.safe_load((REPOSITORY / "docker" / "compose.yaml").read_text())
+
+
+def test_the_cluster_by_hand_is_configured_once_and_for_every_service(
+    by_hand: Any, tmp_path: Path
+) -> None:
+    main(tmp_path)
+    servers = {name: s for name, s in by_hand["services"].items() if name != "configuration"}
+    for name, service in servers.items():
+        assert service["environment"]["FAULTLINE_CONF"] == f"/configuration/{name}"
+        address = service["environment"]["FAULTLINE_HOST"]
+        assert service["networks"]["cluster"]["ipv4_address"] == address
+        assert list((tmp_path / name).iterdir()), "its configuration is written"
+    files = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files if "requirepass" in files[path])
+    text = files[tmp_path / "kafka" / "server.properties"]
+    assert f"CLIENT://{servers['kafka']['environment']['FAULTLINE_HOST']}:9092" in text
+    main(tmp_path)
+    assert files == {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_everything_made_by_hand_can_be_found_again(by_hand: Any) -> None:
+    for kind in ("services", "volumes", "networks"):
+        for name, made in by_hand[kind].items():
+            assert made["labels"] == {"faultline.run": "by-hand"}, name
+    images = {service["image"] for service in by_hand["services"].values()}
+    assert images == {"${FAULTLINE_IMAGE:-faultline:by-hand}"}, "one image, and never latest"

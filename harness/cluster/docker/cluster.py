@@ -12,11 +12,20 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness.cluster.base import Action, ClusterSpec, Node, Report, Usage, Victim
 from harness.cluster.connection import write_credentials
 from harness.cluster.docker import daemon
+from harness.cluster.docker.configuration import (
+    KAFKA_PORT,
+    MASTER_PORT,
+    REDIS_PORT,
+    kafka_files,
+    master_files,
+    redis_files,
+    worker_files,
+)
 from harness.cluster.docker.containers import CONFIGURATION, Containers, Plan, states
 from harness.cluster.docker.image import ensure_image
 from harness.cluster.docker.workers import (
@@ -25,24 +34,18 @@ from harness.cluster.docker.workers import (
     start_failure,
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.kafka import HEAP, STARTED, BrokerIdentity
-from harness.cluster.kafka import LOG4J as KAFKA_LOG4J
+from harness.cluster.kafka import STARTED, BrokerIdentity
 from harness.cluster.owned import OwnedCluster
 from harness.cluster.ownership import ClusterRecord
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
 from harness.cluster.programs import find_programs
 from harness.cluster.spark import (
-    DAEMON_JAVA,
     LOG4J,
-    MASTER_PROPERTIES,
     MasterLog,
     application_settings,
-    daemon_properties,
     driver_environment,
     new_ui_key,
-    rack_resources,
     worker_address,
-    worker_properties,
 )
 from harness.errors import EnvironmentFailure, UsageError
 
@@ -53,16 +56,7 @@ _KAFKA, _REDIS, _MASTER, _FIRST_WORKER = 2, 3, 4, 10
 _MOST_WORKERS = 240
 _POLL_S = 0.05
 
-_REDIS_CONFIGURATION = """\
-bind {host}
-port 6379
-protected-mode yes
-requirepass {password}
-daemonize no
-save ""
-appendonly no
-dir /tmp
-"""
+_CONFIGURATION = PurePosixPath(CONFIGURATION)
 _REDIS_READY = "Ready to accept connections"
 
 
@@ -189,12 +183,12 @@ class DockerCluster(OwnedCluster):
         """Addresses, names and passwords."""
         place = self._containers.address
         self._broker = BrokerIdentity()
-        self._kafka = self._broker.endpoint(f"{place(_KAFKA)}:9092")
+        self._kafka = self._broker.endpoint(f"{place(_KAFKA)}:{KAFKA_PORT}")
         self._redis = RedisEndpoint(
-            host=place(_REDIS), port=6379, password=secrets.token_urlsafe(24)
+            host=place(_REDIS), port=REDIS_PORT, password=secrets.token_urlsafe(24)
         )
         self._secret, self._key = secrets.token_urlsafe(32), new_ui_key()
-        self._master_url = f"spark://{place(_MASTER)}:7077"
+        self._master_url = f"spark://{place(_MASTER)}:{MASTER_PORT}"
         self._master_log, self._master_read = MasterLog(), 0
         self._worker_addresses: dict[str, str] = {}
         self._nodes = tuple(
@@ -210,66 +204,24 @@ class DockerCluster(OwnedCluster):
         )
 
     def _start_servers(self) -> None:
-        place = self._containers.address
-        options = {"daemon.options": " ".join(DAEMON_JAVA), "log4j2.properties": LOG4J}
-        for plan in (
-            Plan(
-                role="kafka",
-                command=("kafka",),
-                address=place(_KAFKA),
-                files={
-                    "server.properties": self._broker.properties(
-                        client=f"{place(_KAFKA)}:9092",
-                        controller=f"{place(_KAFKA)}:9093",
-                        data="/tmp/kafka/data",
-                    ),
-                    "format.arguments": self._broker.format_arguments(
-                        f"{CONFIGURATION}/server.properties"
-                    ),
-                    "broker.options": " ".join(HEAP),
-                    "kafka-log4j2.properties": KAFKA_LOG4J,
-                },
-            ),
-            Plan(
-                role="redis",
-                command=("redis",),
-                address=place(_REDIS),
-                files={
-                    "redis.conf": _REDIS_CONFIGURATION.format(
-                        host=place(_REDIS), password=self._redis.password
-                    )
-                },
-            ),
-            Plan(
-                role="master",
-                command=("master",),
-                address=place(_MASTER),
-                files={
-                    "master.properties": daemon_properties(
-                        self._secret, self._key, MASTER_PROPERTIES
-                    ),
-                    **options,
-                },
-            ),
-        ):
+        place, password = self._containers.address, str(self._redis.password)
+        files = {
+            "kafka": (_KAFKA, kafka_files(self._broker, place(_KAFKA), _CONFIGURATION)),
+            "redis": (_REDIS, redis_files(place(_REDIS), password)),
+            "master": (_MASTER, master_files(self._secret, self._key)),
+        }
+        for role, (number, texts) in files.items():
+            plan = Plan(role=role, command=(role,), address=place(number), files=texts)
             self._containers.start(plan, shared=self.run_directory / "checkpoints")
 
     def _start_worker(self, name: str, log_name: str) -> None:
         node = next(node for node in self._nodes if node.worker == name)
         cores = self.spec.cores_per_worker
-        resources = f"{CONFIGURATION}/resources.json"
         plan = Plan(
             role=name,
             command=("worker",),
             address=node.host,
-            files={
-                "worker.properties": daemon_properties(
-                    self._secret, self._key, worker_properties(node.rack, cores, resources)
-                ),
-                "resources.json": rack_resources(node.rack, cores),
-                "daemon.options": " ".join(DAEMON_JAVA),
-                "log4j2.properties": LOG4J,
-            },
+            files=worker_files(self._secret, self._key, node.rack, cores, _CONFIGURATION),
             environment={
                 WORKER_VARIABLE: name,
                 "FAULTLINE_CORES": str(cores),

@@ -1,0 +1,64 @@
+"""``python -m harness.cluster.docker.by_hand DIRECTORY``: configuration for ``compose.yaml``.
+
+Runs in the image, once, before the servers: writes each role's files into a directory of its own,
+with fresh passwords, and what a client needs beside them. What is there already is kept, so a
+second ``docker compose up`` finds its cluster again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+
+from harness.cluster.connection import write_credentials
+from harness.cluster.docker.configuration import (
+    REDIS_PORT,
+    kafka_files,
+    master_files,
+    redis_files,
+    worker_files,
+)
+from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.kafka import BrokerIdentity
+from harness.cluster.run_directory import write_private
+from harness.cluster.spark import FIXED, LOG4J, new_ui_key
+
+KAFKA, REDIS, MASTER = "10.88.0.2", "10.88.0.3", "10.88.0.4"
+"""As compose.yaml has it."""
+WORKERS = {"r1w1": "r1", "r2w1": "r2"}
+CORES = 1
+
+
+def main(directory: Path) -> None:
+    if (directory / "addresses.json").exists():
+        return
+    broker, secret, key = BrokerIdentity(), secrets.token_urlsafe(32), new_ui_key()
+    password = secrets.token_urlsafe(24)
+    files = {
+        "kafka": kafka_files(broker, KAFKA, directory / "kafka"),
+        "redis": redis_files(REDIS, password),
+        "master": master_files(secret, key),
+        **{
+            worker: worker_files(secret, key, rack, CORES, directory / worker)
+            for worker, rack in WORKERS.items()
+        },
+    }
+    for role, texts in files.items():
+        (directory / role).mkdir(mode=0o700, exist_ok=True)
+        for name, text in texts.items():
+            write_private(directory / role / name, text)
+    (directory / "secrets").mkdir(mode=0o700, exist_ok=True)
+    write_credentials(
+        directory,
+        kafka=broker.endpoint(f"{KAFKA}:9092"),
+        redis=RedisEndpoint(host=REDIS, port=REDIS_PORT, password=password),
+        settings={**FIXED, "spark.master": f"spark://{MASTER}:7077"},
+        secret=secret,
+        log4j=LOG4J,
+    )
+    print(f"configuration written to {directory}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,62 @@
+"""The files that each role of a container is configured with. All of them may hold secrets."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from harness.cluster.kafka import HEAP, BrokerIdentity
+from harness.cluster.kafka import LOG4J as KAFKA_LOG4J
+from harness.cluster.spark import (
+    DAEMON_JAVA,
+    LOG4J,
+    MASTER_PROPERTIES,
+    daemon_properties,
+    rack_resources,
+    worker_properties,
+)
+
+KAFKA_PORT, CONTROLLER_PORT, REDIS_PORT, MASTER_PORT = 9092, 9093, 6379, 7077
+
+_REDIS = """\
+bind {host}
+port {port}
+protected-mode yes
+requirepass {password}
+daemonize no
+save ""
+appendonly no
+dir /tmp
+"""
+
+_DAEMON = {"daemon.options": " ".join(DAEMON_JAVA), "log4j2.properties": LOG4J}
+
+
+def kafka_files(broker: BrokerIdentity, host: str, place: PurePath) -> dict[str, str]:
+    """``place``: where the files will lie, as the container sees it; so below."""
+    return {
+        "server.properties": broker.properties(
+            client=f"{host}:{KAFKA_PORT}",
+            controller=f"{host}:{CONTROLLER_PORT}",
+            data="/tmp/kafka/data",
+        ),
+        "format.arguments": broker.format_arguments(str(place / "server.properties")),
+        "broker.options": " ".join(HEAP),
+        "kafka-log4j2.properties": KAFKA_LOG4J,
+    }
+
+
+def redis_files(host: str, password: str) -> dict[str, str]:
+    return {"redis.conf": _REDIS.format(host=host, port=REDIS_PORT, password=password)}
+
+
+def master_files(secret: str, key: str) -> dict[str, str]:
+    return {"master.properties": daemon_properties(secret, key, MASTER_PROPERTIES), **_DAEMON}
+
+
+def worker_files(secret: str, key: str, rack: str, cores: int, place: PurePath) -> dict[str, str]:
+    properties = worker_properties(rack, cores, str(place / "resources.json"))
+    return {
+        "worker.properties": daemon_properties(secret, key, properties),
+        "resources.json": rack_resources(rack, cores),
+        **_DAEMON,
+    }

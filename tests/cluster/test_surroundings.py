@@ -1,0 +1,39 @@
+"""What `faultline doctor` says of the other backends."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.cluster import surroundings
+from harness.cluster.docker import daemon
+from harness.cluster.local import network
+from harness.environment.doctor import Status
+from harness.errors import EnvironmentFailure
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_a_warning_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise EnvironmentFailure("no Docker daemon answers", remedy="start one")
+
+    monkeypatch.setattr(daemon, "connect", refuse)
+    monkeypatch.setattr(network, "why_not", lambda: "not permitted")
+    networks, docker = surroundings.examine()
+    assert networks.status is docker.status is Status.WARNING
+    assert "not permitted" in networks.detail
+    assert docker.remedy == "start one"
+
+
+def test_what_is_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def version(self) -> dict[str, str]:
+            return {"Version": "20.10"}
+
+        def close(self) -> None:
+            """It holds nothing."""
+
+    monkeypatch.setattr(daemon, "connect", Client)
+    monkeypatch.setattr(network, "why_not", lambda: None)
+    networks, docker = surroundings.examine()
+    assert networks.status is docker.status is Status.OK
+    assert "20.10" in docker.detail
