@@ -185,3 +185,24 @@ def test_everything_made_by_hand_can_be_found_again(by_hand: Any) -> None:
             assert made["labels"] == {"faultline.run": "by-hand"}, name
     images = {service["image"] for service in by_hand["services"].values()}
     assert images == {"${FAULTLINE_IMAGE:-faultline:by-hand}"}, "one image, and never latest"
+
+
+def test_the_example_for_kubernetes_is_the_same_cluster(tmp_path: Path) -> None:
+    text = (REPOSITORY / "docker" / "kubernetes.yaml").read_text()
+    made = list(yaml.safe_load_all(text))
+    servers = {each["metadata"]["name"]: each for each in made if each["kind"] == "StatefulSet"}
+    names = {
+        role: f"{role}-0.{role}.faultline.svc.cluster.local"
+        for role in ("kafka", "redis", "master")
+    }
+    assert all(f"--{role} {name}" in text for role, name in names.items())
+    main(tmp_path, **names)
+    for name, server in servers.items():
+        (container,) = server["spec"]["template"]["spec"]["containers"]
+        values = {entry["name"]: entry["value"] for entry in container["env"]}
+        assert values["FAULTLINE_CONF"] == f"/configuration/{name}"
+        assert list((tmp_path / name).iterdir())
+        if name in names:
+            assert values["FAULTLINE_HOST"] == names[name]
+            assert server["spec"]["serviceName"] == name
+    assert {each["metadata"]["namespace"] for each in made} == {"faultline"}

@@ -1,18 +1,21 @@
-"""``python -m harness.cluster.docker.by_hand DIRECTORY``: configuration for ``compose.yaml``.
+"""``python -m harness.cluster.docker.by_hand DIRECTORY``: configuration for containers by hand.
 
-Runs in the image, once, before the servers: writes each role's files into a directory of its own,
-with fresh passwords, and what a client needs beside them. What is there already is kept, so a
-second ``docker compose up`` finds its cluster again.
+For ``docker/compose.yaml`` and ``docker/kubernetes.yaml``. Runs in the image, once, before the
+servers: writes each role's files into a directory of its own, with fresh passwords, and what a
+client needs beside them. What is there already is kept, so a second ``docker compose up`` finds its
+cluster again.
 """
 
 from __future__ import annotations
 
+import argparse
 import secrets
-import sys
 from pathlib import Path
 
 from harness.cluster.connection import write_credentials
 from harness.cluster.docker.configuration import (
+    KAFKA_PORT,
+    MASTER_PORT,
     REDIS_PORT,
     kafka_files,
     master_files,
@@ -25,19 +28,20 @@ from harness.cluster.run_directory import write_private
 from harness.cluster.spark import FIXED, LOG4J, new_ui_key
 
 KAFKA, REDIS, MASTER = "10.88.0.2", "10.88.0.3", "10.88.0.4"
-"""As compose.yaml has it."""
+"""As compose.yaml has it; on Kubernetes they are names."""
 WORKERS = {"r1w1": "r1", "r2w1": "r2"}
 CORES = 1
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, kafka: str = KAFKA, redis: str = REDIS, master: str = MASTER) -> None:
+    """The other arguments: where the servers will be."""
     if (directory / "addresses.json").exists():
         return
     broker, secret, key = BrokerIdentity(), secrets.token_urlsafe(32), new_ui_key()
     password = secrets.token_urlsafe(24)
     files = {
-        "kafka": kafka_files(broker, KAFKA, directory / "kafka"),
-        "redis": redis_files(REDIS, password),
+        "kafka": kafka_files(broker, kafka, directory / "kafka"),
+        "redis": redis_files(redis, password),
         "master": master_files(secret, key),
         **{
             worker: worker_files(secret, key, rack, CORES, directory / worker)
@@ -51,9 +55,9 @@ def main(directory: Path) -> None:
     (directory / "secrets").mkdir(mode=0o700, exist_ok=True)
     write_credentials(
         directory,
-        kafka=broker.endpoint(f"{KAFKA}:9092"),
-        redis=RedisEndpoint(host=REDIS, port=REDIS_PORT, password=password),
-        settings={**FIXED, "spark.master": f"spark://{MASTER}:7077"},
+        kafka=broker.endpoint(f"{kafka}:{KAFKA_PORT}"),
+        redis=RedisEndpoint(host=redis, port=REDIS_PORT, password=password),
+        settings={**FIXED, "spark.master": f"spark://{master}:{MASTER_PORT}"},
         secret=secret,
         log4j=LOG4J,
     )
@@ -61,4 +65,8 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    for option, default in (("--kafka", KAFKA), ("--redis", REDIS), ("--master", MASTER)):
+        parser.add_argument(option, default=default, help="its address or name")
+    main(**vars(parser.parse_args()))
