@@ -4,12 +4,11 @@
 
     FaultlineError                exit code 1
     ├── UsageError                exit code 2   what the user gave cannot be used
-    ├── EnvironmentFailure        exit code 3   the machine, or a server on it, failed
-    └── InvariantFailure          exit code 1   something that must always hold did not
+    └── EnvironmentFailure        exit code 3   the machine, or a server on it, failed
 
 An error says what happened, where and in what state, and then what to do next (``remedy``).
-`ProtocolViolation` stands apart on purpose: it is a bug of ours, never weather, and nothing
-catches it.
+`ProtocolViolation` stands apart on purpose: it is a bug of ours, never a failure that must be
+survived, and nothing catches it.
 """
 
 from __future__ import annotations
@@ -50,9 +49,5 @@ class EnvironmentFailure(FaultlineError):
     exit_code = 3
 
 
-class InvariantFailure(FaultlineError):
-    """A property that must hold in every run did not hold in this one."""
-
-
 class ProtocolViolation(AssertionError):
-    """A protocol machine reached a state that its rules exclude: a bug, never weather."""
+    """A protocol machine reached a state that its rules exclude: a bug of ours."""

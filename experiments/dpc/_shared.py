@@ -118,6 +118,7 @@ def options_of(setting: Setting) -> Options:
         name="dpc",
         recovery=Recovery.LOCAL,
         checkpoint_every=10_000_000,  # no node fails here, only streams
+        window=20_000_000,  # so nothing is trimmed, and nothing has to be bounded
         tentative=Tentative(
             closing=Closing.TASK,
             bound_us=int(setting.bound_s * 1e6),

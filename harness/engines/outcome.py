@@ -17,6 +17,7 @@ from harness.engines.base import NOT_SCORED, Scored
 from harness.engines.contributions import tuple_success
 from harness.engines.disturbances import aftermath, disturbances, planned, reached
 from harness.engines.passes import PassRecord
+from harness.failures.injector import ROW
 from harness.failures.schedule import Schedule
 from harness.measure.recovery import Unrecovered
 from harness.measure.versions import Versions, compare, versions
@@ -384,17 +385,7 @@ def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:
         "usage": stacked(lambda seen: seen.record.usage),
         "incidents": broken.record.incidents,
         "failures": pd.DataFrame(
-            [
-                {
-                    "planned_at_s": done.event.at_s,
-                    "at_s": done.at_unix_s - broken.record.start_unix_s,
-                    "action": done.event.action.value,
-                    "target": done.event.target,
-                    "processes": done.processes,
-                    "error": done.error,
-                }
-                for done in broken.record.injected
-            ],
-            columns=["planned_at_s", "at_s", "action", "target", "processes", "error"],
+            [done.row(broken.record.start_unix_s) for done in broken.record.injected],
+            columns=list(ROW),
         ),
     }

@@ -32,25 +32,26 @@ class InjectedFailure:
         """How many processes were signalled."""
         return sum(len(victim.processes) for victim in self.victims)
 
-    def to_json(self) -> dict[str, Any]:
+    def row(self, start_unix_s: float) -> dict[str, Any]:
+        """As it stands in a run's table of failures, times from the start of the load."""
         return {
             "planned_at_s": self.event.at_s,
+            "at_s": self.at_unix_s - start_unix_s,
+            "lateness_s": self.lateness_s,
             "action": self.event.action.value,
             "target": self.event.target,
-            "victims": [
-                {
-                    "node": victim.node,
-                    "reached": victim.reached,
-                    "executors": victim.executors,
-                    "processes": list(victim.processes),
-                    "at_unix_s": victim.at_unix_s,
-                }
+            "processes": self.processes,
+            "pids": "; ".join(
+                f"{victim.node}: {' '.join(map(str, victim.processes))}"
                 for victim in self.victims
-            ],
-            "at_unix_s": self.at_unix_s,
-            "lateness_s": self.lateness_s,
+                if victim.processes
+            ),
             "error": self.error,
         }
+
+
+ROW = ("planned_at_s", "at_s", "lateness_s", "action", "target", "processes", "pids", "error")
+"""The columns of `InjectedFailure.row`."""
 
 
 class Injector:

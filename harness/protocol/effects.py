@@ -160,7 +160,7 @@ class ProcessBatch:
     state: State
     inputs: tuple[Payload | None, ...]
     copies_state: bool
-    """Whether the task may have to return to ``state`` later: at the first batch of a tentative run,
+    """Whether the task may have to return to ``state``: at the first batch of a tentative run,
     or where it takes a snapshot from time to time. The host then pays for a copy of the state, or
     with `Method.UNDO` for the markers in the streams that say which input rebuilds it."""
 

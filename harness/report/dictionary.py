@@ -31,7 +31,9 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "at_s": "When it was done.",
         "action": "kill, pause, cut, and the actions that end a failure.",
         "target": "The node or rack.",
+        "lateness_s": "How long after its planned instant it began.",
         "processes": "How many processes it reached.",
+        "pids": "Which, by node.",
         "error": "Why it could not be done, if it could not.",
     },
     "recoveries": {

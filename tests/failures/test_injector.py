@@ -11,7 +11,7 @@ import pytest
 from harness.cluster.base import Action, Victim
 from harness.errors import UsageError
 from harness.failures.generators import one_target
-from harness.failures.injector import InjectedFailure, Injector
+from harness.failures.injector import ROW, InjectedFailure, Injector
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 
 
@@ -49,12 +49,15 @@ def test_events_happen_in_order_and_are_recorded() -> None:
     assert cluster.applied == [(Action.KILL, "r1"), (Action.KILL, "r2")]
     assert [item.processes for item in done] == [2, 2]
     assert all(item.lateness_s >= 0 for item in done), "never before its instant"
-    document = done[0].to_json()
-    assert (document["planned_at_s"], document["action"], document["target"]) == (
-        0.01,
-        "kill",
-        "r1",
-    )
+    row = done[0].row(start_unix_s=done[0].at_unix_s - 7.5)
+    assert tuple(row) == ROW
+    assert (row["planned_at_s"], row["at_s"], row["action"], row["target"], row["error"]) == (
+        0.01, 7.5, "kill", "r1", None,
+    )  # fmt: skip
+    assert row["lateness_s"] == done[0].lateness_s
+    pids = [pid for victim in done[0].victims for pid in victim.processes]
+    assert len(pids) == row["processes"] == 2
+    assert all(str(pid) in row["pids"] for pid in pids), "who was killed can be looked up"
 
 
 def test_an_error_is_kept_and_the_rest_goes_on() -> None:
