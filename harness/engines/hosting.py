@@ -290,5 +290,6 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
         do.SendOrder: Deed(Place.NODE),
         do.SendHeartbeat: Deed(Place.COORDINATOR),
         do.StepDown: Deed(Place.COORDINATOR),
+        do.EndRun: Deed(Place.COORDINATOR),
     }
 )

@@ -103,6 +103,21 @@ class Assignments:
         member.gone()
         return primaries
 
+    def wanted(self, task: int, incarnation: int) -> Copy | None:
+        """The copy of that number, if there shall be one."""
+        assignment = self.tasks[task]
+        both = (assignment.primary, assignment.replica)
+        return next((c for c in both if c is not None and c.incarnation == incarnation), None)
+
+    def give_up(self, copy: Copy) -> None:
+        """One copy on a node that lives."""
+        assignment = self.tasks[copy.task]
+        if copy == assignment.replica:
+            self.drop_replica(copy.task)
+            return
+        self.tasks[copy.task] = self._without_primary(assignment)
+        del self.members[copy.node].copies[copy.task]
+
     def _without_primary(self, assignment: Assignment) -> Assignment:
         """What a lost sink had published, and where a lost task was, is remembered."""
         primary = assignment.primary

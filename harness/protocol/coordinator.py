@@ -19,6 +19,7 @@ room               what it does
 `membership`       which nodes have joined, live, and report what
 `assignments`      the copies that there shall be
 `placing`          decides them; `placement` has the strategies that say where
+`failures`         operators that raise: here, or everywhere
 `losses`           which tasks are lost since when, and closing batches on their behalf
 `epochs`           up to where buffers may be trimmed, where that is the coordinator's word
 `ledger`           storing the registry, against other coordinators
@@ -32,10 +33,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.errors import ProtocolViolation
-from harness.protocol.effects import Effect, SendOrder, SetTimer, StepDown
+from harness.protocol.effects import Effect, EndRun, SendOrder, SetTimer, StepDown
 from harness.protocol.epochs import Epochs
 from harness.protocol.inputs import (
     CoordinatorInput,
+    CopyReport,
     HeartbeatReceived,
     NodeDisconnected,
     PlanAdapted,
@@ -87,8 +89,8 @@ class CoordinatorMachine:
         """The plan in force."""
         self.placed = False
         """Every task has had its first place, or has been found to have none."""
-        self.deposed = False
-        """There is a later coordinator: this one does nothing any more."""
+        self.over = False
+        """There is a later coordinator, or no point: this one does nothing any more."""
         self._join_by = 0
         self._effects: list[Effect] = []
         self._cause = ""
@@ -112,7 +114,7 @@ class CoordinatorMachine:
         effects: list[Effect] = []
         self._effects, self._cause, self._now = effects, item.cause, now
         try:
-            if not self.deposed:
+            if not self.over:
                 _HANDLERS[type(item)](self, item)
         except AssertionError as error:
             self.story.note(now, item, effects)
@@ -137,7 +139,10 @@ class CoordinatorMachine:
         if not self.placed:
             self._place_first()
             return
-        if returned:
+        failed = [report for report in item.copies if report.failed]
+        if failed and self._give_up(failed, item.node):
+            return
+        if returned or failed:
             self._decide()  # whatever waits for a slot can have one
         if self.losses.tasks:
             self.losses.note_heartbeat(item)
@@ -185,6 +190,30 @@ class CoordinatorMachine:
             self._effects.append(
                 self.losses.note(primary, position, cause=self._cause, now=self._now)
             )
+
+    def _give_up(self, failed: Sequence[CopyReport], node: int) -> bool:
+        """Lose the copies whose operator has raised; True if that would not help."""
+        for report in failed:
+            copy = self.assigned.wanted(report.task, report.incarnation)
+            if copy is None or copy.node != node:
+                continue
+            if self.placer.failures.note(report, node):
+                self._end(report)
+                return True
+            if copy.term is not None:
+                note = self.losses.note(copy, report.position, cause=self._cause, now=self._now)
+                self._effects.append(note)
+            self.assigned.give_up(copy)
+        return False
+
+    def _end(self, report: CopyReport) -> None:
+        nodes = sorted(self.placer.failures.nodes(report.task))
+        reason = (
+            f"{self.placer.wiring.names[report.task]} fails at batch {report.position} on nodes "
+            f"{nodes}, so it would on every other:\n{report.failed}"
+        )
+        self.over = True
+        self._effects.append(EndRun(cause=self._cause, reason=reason))
 
     # -- decisions -------------------------------------------------------------------------
 
@@ -272,7 +301,7 @@ class CoordinatorMachine:
         self._step_down(item.term)
 
     def _step_down(self, term: int) -> None:
-        self.deposed = True
+        self.over = True
         self._effects.append(StepDown(cause=self._cause, term=term))
 
     def _sync(self, node: int) -> None:

@@ -260,6 +260,15 @@ class LoadRegistry:
 
 
 @value
+class EndRun:
+    """A batch fails wherever it is processed: nothing the protocol can do will help."""
+
+    cause: str
+    reason: str
+    """Which task, batch and nodes, and the last traceback."""
+
+
+@value
 class StepDown:
     """There is a later coordinator: this one has done its work, and its process may end."""
 
@@ -289,5 +298,6 @@ Effect = (
     | StoreRegistry
     | LoadRegistry
     | StepDown
+    | EndRun
     | ForgetCheckpoints
 )

@@ -15,7 +15,7 @@ strategy                        what it does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
@@ -55,18 +55,23 @@ class Room:
         alive = [(node, member) for node, member in assigned.members if member.alive]
         self._infos = {node: member.info for node, member in alive}
         self._loads = {node: len(member.copies) for node, member in alive}
+        self.barred: Set[int] = frozenset()
+        """Nodes that are not to be chosen just now."""
         self._heap = [(load, node) for node, load in self._loads.items() if self.free(node)]
         heapify(self._heap)
 
     def free(self, node: int) -> bool:
-        """Whether ``node`` is alive and has a slot."""
-        return node in self._loads and self._loads[node] < self._infos[node].slots
+        """Whether ``node`` is alive, has a slot, and may be chosen."""
+        return node in self._loads and self._has_slot(node) and node not in self.barred
+
+    def _has_slot(self, node: int) -> bool:
+        return self._loads[node] < self._infos[node].slots
 
     def take(self, node: int) -> None:
         """Use a slot."""
         assert self.free(node), f"node {node} has no slot to take"
         self._loads[node] += 1
-        if self.free(node):
+        if self._has_slot(node):
             heappush(self._heap, (self._loads[node], node))
 
     def least_loaded(self, fits: Callable[[int], bool] | None = None) -> int | None:
@@ -76,9 +81,9 @@ class Room:
         found: int | None = None
         while self._heap and found is None:
             load, node = self._heap[0]
-            if load != self._loads[node] or not self.free(node):
+            if load != self._loads[node] or not self._has_slot(node):
                 heappop(self._heap)  # a slot was taken since
-            elif fits is None or fits(node):
+            elif node not in self.barred and (fits is None or fits(node)):
                 found = node
             else:
                 passed.append(heappop(self._heap))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from harness.protocol.assignments import Assignments
+from harness.protocol.failures import Failures
 from harness.protocol.inputs import Start
 from harness.protocol.membership import Membership
 from harness.protocol.placement import Need, Placement, Role, Room
@@ -31,6 +32,7 @@ class Placer:
         self.strategy = strategy
         self.members = members
         self.assigned = Assignments(members)
+        self.failures = Failures()
         self._rank = {task: place for place, task in enumerate(scheme.recovery_order)}
 
     # -- the first placement ---------------------------------------------------------------
@@ -95,9 +97,14 @@ class Placer:
     # -- restoration -----------------------------------------------------------------------
 
     def _seat(self, task: int, room: Room) -> int | None:
-        """A slot for a lost task."""
+        """A slot for a lost task; where it has failed only if there is no other."""
         was_on = self.assigned.tasks[task].was_on
-        node = self.strategy.choose(Need(role=Role.RESTORED, task=task, apart_from=was_on), room)
+        need = Need(role=Role.RESTORED, task=task, apart_from=was_on)
+        room.barred = self.failures.nodes(task)
+        node = self.strategy.choose(need, room)
+        room.barred = frozenset()
+        if node is None:
+            node = self.strategy.choose(need, room)
         if node is not None:
             room.take(node)
         return node

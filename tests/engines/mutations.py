@@ -26,6 +26,7 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.durability import Durable
 from harness.protocol.effects import Kind
 from harness.protocol.epochs import Epochs
+from harness.protocol.failures import Failures
 from harness.protocol.inbox import Inbox
 from harness.protocol.inputs import Start
 from harness.protocol.losses import Losses
@@ -429,6 +430,14 @@ def any_node(self: Spread, need: Any, room: Any) -> int | None:
 _choose = Spread.choose
 
 
+def fails_everywhere_at_once(_self: Any, _report: Any, _node: int) -> bool:
+    return True
+
+
+def gives_up_nothing(_self: Any, _task: int, _incarnation: int) -> None:
+    """It stays where it is, and does nothing."""
+
+
 def lets_every_coordinator_store(
     self: Store, _term: int, version: int, registry: object
 ) -> int | None:
@@ -521,6 +530,8 @@ MUTATIONS = (
     Mutation("put both copies on one node", Spread, "choose", any_node, REPLICAS, 7),
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 28),
     Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),
+    Mutation("end the run at the first operator that raises", Failures, "note", fails_everywhere_at_once, LOCAL, 0),
+    Mutation("let a copy whose operator raised be", Assignments, "wanted", gives_up_nothing, LOCAL, 0),
     Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 174),
     Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),

@@ -16,6 +16,7 @@ equal-state               a stable computation starts from the twin's state and 
 no-tentative              with replicas of all tasks and a live copy of each, none appears
 bounded-buffers           no copy keeps more batches than the scheme's window
 one-life                  no copy is hosted twice under one number
+ended                     the run is not given up for an operator that fails on one node alone
 joined-first              copies are placed on nodes that have reported, in that life
 recovery-order            no lost task is placed while one before it in the plan's order waits
 output-lateness           no task waits longer than the policy promises (`lateness`)
@@ -151,8 +152,9 @@ class Bystander:
         """All tasks are replicated, and each has always had a healthy copy, as far as seen."""
 
     def faulted(self, world: Any, fault: Fault) -> None:
-        if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN):
-            self._covered = False  # heartbeats get lost, or the plan no longer holds all tasks
+        if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
+            # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
+            self._covered = False
         stored = world.store.registry
         wanted = {
             (copy.task, copy.incarnation)  # a copy that was given up is no copy any more

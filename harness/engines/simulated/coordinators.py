@@ -107,6 +107,9 @@ class Coordinators:
                 world.deliver(-1, effect)
             elif isinstance(effect, do.NoteCopy):
                 world.record(-1, effect)
+            elif isinstance(effect, do.EndRun):
+                world.ended = effect.reason
+                self.crash()
             elif isinstance(effect, do.StepDown):
                 del self._machines[life]
                 world.kernel.at(world.kernel.now + RESTART_US, MESSAGE, self.restart)

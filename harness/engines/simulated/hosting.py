@@ -13,7 +13,7 @@ from harness.engines.simulated.coordinators import Coordinators
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
 from harness.engines.simulated.options import Fault, Options
 from harness.engines.simulated.store import Store
-from harness.engines.simulated.synthetic import CountOperator, DigestOperator
+from harness.engines.simulated.synthetic import RAISES, CountOperator, DigestOperator
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.node import BEAT, NodeMachine
@@ -70,7 +70,7 @@ class SimulatedNode:
 
     __slots__ = (
         "alive", "boot", "clock_base", "copies", "cut", "deferred", "disturbed", "drift", "free_at",
-        "machine", "number", "paused", "slowness", "true_base",
+        "machine", "number", "paused", "raises", "slowness", "true_base",
     )  # fmt: skip
 
     def __init__(self, number: int, lanes: int) -> None:
@@ -82,6 +82,7 @@ class SimulatedNode:
         self.paused = False
         self.cut = False
         self.slowness = 1
+        self.raises = False
         self.drift = 0
         self.clock_base = self.true_base = 0
         self.disturbed = -1
@@ -145,6 +146,8 @@ class Hosting:
         }
         self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
         self.coordinators = Coordinators(self)
+        self.ended = ""
+        """Why the coordinator has ended the run; empty while it has not."""
         self._hosts: list[dict[int, int]] = [{} for _ in self.wiring.tasks]
         """Task to {node: incarnation} of the copies that are there."""
         self._readers: dict[tuple[int, int, int], tuple[int, int]] = {}
@@ -282,7 +285,8 @@ class Hosting:
             cost, lane = self._rebuild_us(effect, operator), 0
         perform = EFFECTS[type(effect)].perform
         assert perform is not None
-        self._compute(node, cost, perform(effect, operator), lane)
+        answer = perform(effect, RAISES if node.raises else operator)
+        self._compute(node, cost, answer, lane)
 
     def _process_us(self, effect: do.ProcessBatch, operator: TaskOperator) -> int:
         costs = self._costs

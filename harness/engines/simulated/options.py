@@ -32,6 +32,8 @@ class FaultKind(StrEnum):
     """The messages between two nodes get lost."""
     SLOW = "slow"
     """A node computes ``amount`` times slower."""
+    RAISE = "raise"
+    """A node's operators raise, whatever they are given."""
     DRIFT = "drift"
     """A node's clock runs ``amount`` per mille fast."""
     WEATHER = "weather"

@@ -134,6 +134,8 @@ def _violation(world: World, bystander: Bystander) -> Violation | None:
         world.validate_all()
         world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
         world.validate_all()
+        if world.ended:
+            raise InvariantBroken("ended", world.ended)
         bystander.at_end(options.batches)
     except InvariantBroken as broken:
         return Violation(

@@ -90,6 +90,7 @@ def draw(
         *draw_faults(options, random("faults")),
         *draw_knot(options, random("knot")),
         *draw_rival(options, random("rival")),
+        *draw_raise(options, random("raise")),
     )
     options = replace(options, strategy=draw_strategy(options, random("strategy")))
     faults = draw_lasting(options, faults, random("lasting"))
@@ -256,7 +257,7 @@ _LASTING = frozenset({FaultKind.LATE, FaultKind.CRASH, FaultKind.PAUSE, FaultKin
 
 def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) -> tuple[Fault, ...]:
     """In one schedule of three only a core of nodes is sure to heal, with a slot for each task;
-    half of what strikes the others lasts for good."""
+    half of what strikes the others lasts for good, and half of the time they all crash for good."""
     if random.random() >= 1 / 3:
         return faults
     spare = sum(info.slots for info in options.nodes) - len(options.wiring.names)
@@ -271,7 +272,14 @@ def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) ->
             return lost.issuperset(options.rack(fault.target))
         return fault.kind in _LASTING and fault.target in lost
 
-    return tuple(
+    crashes: list[Fault] = []
+    if random.random() < 0.5:
+        end = options.batches * options.interval_us
+        crashes = [
+            Fault(kind=FaultKind.CRASH, at_us=random.randrange(end), until_us=FOR_GOOD, target=n)
+            for n in sorted(lost)
+        ]
+    return *crashes, *(
         replace(fault, until_us=FOR_GOOD) if may_last(fault) and random.random() < 0.5 else fault
         for fault in faults
     )
@@ -307,6 +315,16 @@ def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
     lost = max(0, at - options.scheme.suspect_after_us + random.randrange(-1_000_000, 1_000_000))
     node = random.randrange(len(options.nodes))
     return rival, Fault(kind=FaultKind.CRASH, at_us=lost, until_us=until, target=node)
+
+
+def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
+    """In one schedule of six the operators of one node raise for a while."""
+    if random.random() >= 1 / 6:
+        return ()
+    at = random.randrange(options.interval_us, options.batches * options.interval_us)
+    until = at + random.choice((500_000, 3_000_000, 10_000_000))
+    node = random.randrange(len(options.nodes))
+    return (Fault(kind=FaultKind.RAISE, at_us=at, until_us=until, target=node),)
 
 
 def draw_knot(options: Options, random: Random) -> tuple[Fault, ...]:

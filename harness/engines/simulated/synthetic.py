@@ -27,6 +27,27 @@ def source_batch(source: int, batch: int, tuples: int) -> Digest:
     return (tuples, mix(source, batch, tuples))
 
 
+class RaisingOperator:
+    """A user's code on a node that has not what it needs."""
+
+    memory = 1
+
+    def initial(self) -> Any:
+        return ()
+
+    def process(self, state: Any, batch: int, inputs: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+        raise MemoryError(f"no memory for batch {batch}")
+
+    def tuples(self, inputs: Sequence[Any]) -> int:
+        return 0
+
+    def state_tuples(self, state: Any) -> int:
+        return 0
+
+
+RAISES = RaisingOperator()
+
+
 class DigestOperator:
     """A window over the last ``memory`` batches; the output is a digest of the window.
 

@@ -81,6 +81,8 @@ class World(Serving):
                 self._blocked.update(self._ends(fault))
             case FaultKind.SLOW:
                 self.nodes[fault.target].slowness = fault.amount
+            case FaultKind.RAISE:
+                self.nodes[fault.target].raises = True
             case FaultKind.DRIFT:
                 self.nodes[fault.target].set_drift(fault.amount, self.kernel.now)
             case FaultKind.WEATHER:
@@ -115,6 +117,8 @@ class World(Serving):
                 self._blocked -= Counter(self._ends(fault))  # drops what is no longer cut
             case FaultKind.SLOW:
                 self.nodes[fault.target].slowness = 1
+            case FaultKind.RAISE:
+                self.nodes[fault.target].raises = False
             case FaultKind.DRIFT:
                 self.nodes[fault.target].set_drift(0, self.kernel.now)
             case FaultKind.WEATHER:
