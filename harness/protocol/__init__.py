@@ -5,11 +5,14 @@ module                    what it holds
 ========================  =====================================================================
 `wiring`, `scheme`        who sends to whom; which mechanisms are on. Both are plain values.
 `inputs`, `effects`       everything a machine can be told, everything it can ask for
-`task`                    one copy of a task, primary or replica (`state`, `supply`,
-                          `durability`: its fields, its output, its checkpoints)
-`inbox`, `outbox`         batches received and not yet left behind; output kept for neighbours
-`publisher`               a sink's output partition: stable, tentative, undo
-`reconciliation`          the tentative computation and the way back from it
+`schemes`, `output`       the schemes by name; what an output partition's records mean
+`task`                    one copy of a task, primary or replica: its `phases`, and its parts
+`inlet` (`inbox`)         what came, what is missing, asking for it
+`computation`             position and state; the stable and the tentative computation, and how
+                          they meet (`reconciliation`)
+`outlet` (`outbox`,       output sent, kept for neighbours, published: stable, tentative, undo
+`publisher`)
+`durability`              checkpoints, and what they let others forget
 `node`                    the copies of one node, and the heartbeat that drives repairs
 `coordinator`             suspicion, takeover, restoration, closing; its rooms: `membership`,
                           `assignments`, `placing`, `losses`, `epochs`, `ledger`, `orders`

@@ -7,21 +7,28 @@ order. That makes a copy's state a function of its position alone, so a stable m
 by (upstream task, batch), whoever sent it and however often; a replica that holds its output
 back equals its primary; and a copy may be replaced by another at any position.
 
-::
+While READY (`harness.protocol.phases`), `mode` is Borealis' state: STABLE; FAILURE once a
+tentative computation has branched off; STABILIZATION while the stable one can go on and has not
+caught up with it.
 
-    LOADING ──CheckpointLoaded──> READY ──CheckpointRefused, OutputRefused──> FENCED
-       ^                           │ │
-       └──────ReplayRefused────────┘ └──BatchFailed──> FAILED
-
-While READY, `mode` is Borealis' state: STABLE; FAILURE once a tentative computation has branched
-off; STABILIZATION while the stable one can go on and has not caught up with it.
-
-* ``position`` is the next batch of the stable computation; it never waits for anything but input.
+* ``position`` is the next batch of the stable computation; it never waits for anything but input
+  and room for its output.
 * Output is kept in the outbox until every downstream task has acknowledged it, which they do
   once a durable checkpoint covers it (or, without checkpoints, once it is processed). A copy
   whose outbox is full waits, and so, one by one, do those before it.
 * Nothing is retransmitted by a timer of its own: the node's heartbeat ticks every copy, and one
   that has not moved since the last tick asks again for what it lacks.
+
+====================  ======================================================================
+part                  what it owns
+====================  ======================================================================
+`inlet.Inlet`         the inbox, what is known of upstream tasks, asking for input
+`computation`         position and state; the stable and the tentative computation
+`outlet.Outlet`       the outbox, replay, a sink's partition
+`durability`          checkpoints, and what they let others forget
+`speaker.Speaker`     who the copy is (task, incarnation, term), and the effects of an input
+this file             phases: beginning, loading, taking over, giving up
+====================  ======================================================================
 """
 
 from __future__ import annotations
@@ -29,15 +36,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.protocol.durability import Durable
-from harness.protocol.effects import (
-    CopyEvent,
-    ProcessBatch,
-    RebuildState,
-    SetTimer,
-    StopReading,
-    TaskEffect,
-)
+from harness.errors import ProtocolViolation
+from harness.protocol.computation import Computation
+from harness.protocol.durability import Durability
+from harness.protocol.effects import CopyEvent, StopReading, TaskEffect
+from harness.protocol.inlet import Inlet, Needs
 from harness.protocol.inputs import (
     BatchArrived,
     BatchesAcknowledged,
@@ -49,6 +52,7 @@ from harness.protocol.inputs import (
     CheckpointStored,
     CopyOrdered,
     CopyPromoted,
+    CopyReport,
     EpochCompleted,
     OutputClaimed,
     OutputPublished,
@@ -56,294 +60,412 @@ from harness.protocol.inputs import (
     ProgressReported,
     ReplayRefused,
     ReplayRequested,
-    Run,
     SourceRead,
+    Start,
     StateRebuilt,
     TaskInput,
     TimerFired,
     UpstreamClosed,
     UpstreamResumed,
 )
-from harness.protocol.operators import NoState, Payload
-from harness.protocol.reconciliation import FOREVER, TentativeRun
-from harness.protocol.scheme import Corrections, Policy
-from harness.protocol.state import Mode, Phase
+from harness.protocol.operators import NoState, State
+from harness.protocol.outlet import Outlet
+from harness.protocol.phases import TRANSITIONS, Mode, Phase
+from harness.protocol.scheme import Recovery, Scheme
+from harness.protocol.speaker import Speaker
+from harness.protocol.story import KEPT, Story
+from harness.protocol.wiring import Wiring
 
 __all__ = ["Mode", "Phase", "TaskMachine"]
 
 
-class TaskMachine(Durable):
-    """One copy. `handle` alone changes it, and `validate` says what must hold in it."""
+class TaskMachine:
+    """One copy; `handle` is its only door, `validate` what must hold behind it."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_handling", "_initial", "_notes_progress", "_order", "_reported", "_ticked_position",
+        "anywhere", "computation", "durability", "failure", "inlet", "outlet", "phase", "scheme",
+        "speaker", "story",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        order: CopyOrdered,
+        *,
+        wiring: Wiring,
+        scheme: Scheme,
+        initial: State,
+        kept: int = KEPT,
+        notes_progress: bool = False,
+    ) -> None:
+        task, window = order.task, scheme.window
+        self._order = order
+        self._initial = initial
+        self._notes_progress = notes_progress
+        self.scheme = scheme
+        self.anywhere = wiring.begins_anywhere(task)
+        """A source without a state to speak of: never stored, never loaded."""
+        speaker = self.speaker = Speaker(
+            task=task, incarnation=order.incarnation, term=order.term, cause=order.cause
+        )
+        self.inlet = Inlet(speaker, wiring=wiring, window=window)
+        self.outlet = Outlet(speaker, wiring=wiring, window=window, send_from=order.send_from)
+        self.computation = Computation(
+            speaker,
+            self.inlet,
+            self.outlet,
+            rules=scheme.tentative,
+            memory=wiring.memory[task],
+            initial=initial,
+            position=order.position,
+        )
+        self.durability = Durability(
+            speaker,
+            self.inlet,
+            self.outlet,
+            self.computation,
+            scheme=scheme,
+            anywhere=self.anywhere,
+        )
+        self.phase = Phase.LOADING
+        self.failure = ""
+        """What the operator raised."""
+        self._handling: type = CopyOrdered
+        """The kind of the input that is being handled."""
+        self._ticked_position = -1
+        self._reported: CopyReport | None = None
+        title = f"task {wiring.names[task]}, incarnation {order.incarnation}"
+        self.story = Story(title, kept=kept)
+
+    # -- reading is free -------------------------------------------------------------------
+
+    @property
+    def task(self) -> int:
+        return self.speaker.task
+
+    @property
+    def incarnation(self) -> int:
+        return self.speaker.incarnation
+
+    @property
+    def term(self) -> int | None:
+        return self.speaker.term
+
+    @property
+    def primary(self) -> bool:
+        return self.speaker.term is not None
+
+    @property
+    def sink(self) -> bool:
+        return self.outlet.sink
+
+    @property
+    def position(self) -> int:
+        return self.computation.position
+
+    @property
+    def full(self) -> bool:
+        """Its outbox has no room for the next batch, which has come."""
+        return self.computation.full
+
+    @property
+    def mode(self) -> Mode:
+        return self.computation.mode
+
+    def report(self) -> CopyReport:
+        """This copy's line in its node's heartbeat; the same object while nothing changes."""
+        last, ready = self._reported, self.phase is Phase.READY
+        position, term = self.computation.position, self.speaker.term
+        stored, published = self.durability.stored, self.outlet.publisher.confirmed
+        if (
+            last is not None
+            and last.position == position
+            and last.stored == stored
+            and last.published == published
+            and last.term == term
+            and last.ready is ready
+            and last.failed == self.failure
+        ):
+            return last
+        self._reported = CopyReport(
+            task=self.speaker.task,
+            incarnation=self.speaker.incarnation,
+            term=term,
+            position=position,
+            stored=stored,
+            published=published,
+            ready=ready,
+            failed=self.failure,
+        )
+        return self._reported
+
+    # -- doors -----------------------------------------------------------------------------
 
     def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
         """React to ``item``; ``now`` in microseconds, never less than before."""
-        effects: list[TaskEffect] = []
-        self._effects, self._cause, self._now = effects, item.cause, now
-        kind = type(item)
+        effects = self.speaker.begin(item.cause, now)
+        kind = self._handling = type(item)
         try:
             if self.phase is not Phase.FENCED and self.phase is not Phase.FAILED:
                 _HANDLERS[kind](self, item)
-                if kind not in _BACKWARD or self.full:
+                if kind not in _BACKWARD or self.computation.full:
                     self._advance()
         except AssertionError as error:
             self.story.note(now, item, effects)
-            raise self.violation(error) from error
+            raise self._violation(error) from error
         if self.story.kept:
             self.story.note(now, item, effects)
         return effects
 
     def tick(self, *, cause: str, now: int) -> list[TaskEffect]:
         """The node's heartbeat: ask again for whatever did not come."""
-        effects: list[TaskEffect] = []
-        self._effects, self._cause, self._now = effects, cause, now
+        effects = self.speaker.begin(cause, now)
         if self.phase is Phase.LOADING:
             self._load()
         elif self.phase is Phase.READY:
-            if self.unstored or self.sink:
-                self._repeat_stores()
-            if now >= self._reported_at + self.scheme.trim_every_us:
-                self._report_progress()
-            if self._ticked_position == self.position and not self.busy:
-                self._request_missing()
-                self._cover_state()
-            self._ticked_position = self.position
+            self._repeat()
+            position = self.computation.position
+            if self._ticked_position == position and not self.computation.busy:
+                self.inlet.request_missing(self._needs())
+                self.durability.cover()
+            self._ticked_position = position
         return effects
 
     def retire(self, *, cause: str, why: str, now: int) -> list[TaskEffect]:
         """The node drops this copy."""
-        effects: list[TaskEffect] = []
-        self._effects, self._cause, self._now = effects, cause, now
-        if self.source:
-            self._emit(StopReading(cause=cause, task=self.task, incarnation=self.incarnation))
+        effects = self.speaker.begin(cause, now)
+        if self.inlet.source:
+            self.speaker.emit(
+                StopReading(cause=cause, task=self.task, incarnation=self.incarnation)
+            )
         self._note(CopyEvent.RETIRED, why)
         return effects
 
-    def _arrived(self, item: BatchArrived) -> None:
-        index = self._index[item.upstream]
-        self._take(index, item.batch, item.payload, stable=item.stable, term=item.term)
-
-    def _read(self, item: SourceRead) -> None:
-        self._take(0, item.batch, item.payload, stable=True, term=0)
-
-    def _take(self, index: int, batch: int, payload: Payload, *, stable: bool, term: int) -> None:
-        run = self.tentative
-        if run is not None and run.closed:
-            ahead = run.position if run.active else self.position
-            run.delivered(index, batch, term, ahead)
-        if batch < self.position:
-            return  # a duplicate
-        if batch >= self.position + self.window:
-            self.inbox.dropped.add(index)  # asked for again when there is room
-        elif stable:
-            self.inbox.put_stable(index, batch, payload, self._now)
-        elif term >= self.seen_terms[index]:
-            self.inbox.put_tentative(index, batch, payload, self._now)
-        if term > self.seen_terms[index]:
-            self.seen_terms[index] = term
-
-    def _upstream_resumed(self, item: UpstreamResumed) -> None:
-        index = self._index[item.upstream]
-        self.seen_terms[index] = max(item.term, self.seen_terms[index])
-        if self.phase is Phase.READY:
-            self._request(index)
-
-    def _upstream_closed(self, item: UpstreamClosed) -> None:
-        index = self._index[item.upstream]
-        if self.tentative is not None and self.seen_terms[index] <= item.before_term:
-            self.tentative.close(index, up_to=item.up_to, before_term=item.before_term)
-
     def _advance(self) -> None:
         if self.phase is Phase.READY:
-            if not self.busy and self.inbox.complete(self.position):
-                self.full = not self._has_room()
-                if self.full:
-                    self._release()  # or nobody could ever acknowledge what is held
-                else:
-                    self._process_next()
-            if self.tentative is not None and self.term is not None:
-                self._advance_tentative(self.tentative)
-            if self.publisher.queue:
-                self._publish()
+            self.computation.advance()
+            if self.outlet.publisher.queue:
+                self.outlet.publish()
 
-    def _process_next(self) -> None:
-        self.busy = True
-        self.ticket += 1
-        if self.state is NoState.GONE:
-            self._rebuild()
+    def _repeat(self) -> None:
+        """What was not answered."""
+        if self.durability.unstored or self.outlet.sink:
+            self.durability.repeat()
+            self.outlet.repeat()
+        if self.speaker.now >= self.outlet.reported_at + self.scheme.trim_every_us:
+            self._report_progress()
+
+    # -- phases ----------------------------------------------------------------------------
+
+    def _enter(self, phase: Phase) -> None:
+        way = TRANSITIONS.get((self.phase, self._handling))
+        assert way is phase, f"{self._handling.__name__} does not lead from {self.phase} to {phase}"
+        self.phase = phase
+
+    def _ordered(self, item: CopyOrdered) -> None:
+        self._note(CopyEvent.HOSTED, item.start)
+        if item.start is Start.EMPTY:
+            self._become_ready(item.position, self._initial)
+        else:
+            self._load()
+
+    def _load(self) -> None:
+        exact = self._order.start is Start.EPOCH and self.computation.state is NoState.GONE
+        self.durability.load(self._order.position if exact else None)
+
+    def _loaded(self, item: CheckpointLoaded) -> None:
+        if self.phase is not Phase.LOADING:
             return
-        redo = self.tentative is not None and self.tentative.active
-        if redo:
-            self._hold_corrections()
-        copies = (
-            self.basis is not None
-            and not redo  # the copy from before the failure serves until it is over
-            and self.basis.before(self.position, self.state)
-        )
-        self._emit(
-            ProcessBatch(
-                cause=self._cause,
-                task=self.task,
-                incarnation=self.incarnation,
-                run=Run.STABLE,
-                ticket=self.ticket,
-                batch=self.position,
-                state=self.state,
-                inputs=self.inbox.stable(self.position),
-                copies_state=copies,
-            )
-        )
+        checkpoint = item.checkpoint
+        reloaded = self.computation.state is not NoState.GONE
+        if checkpoint is None or (reloaded and checkpoint.position <= self.position):
+            if not reloaded:
+                assert self._order.position == 0, "the checkpoint to start from is gone"
+                self._become_ready(0, self._initial)
+            else:
+                self._enter(Phase.READY)
+                self._note(CopyEvent.READY, "nothing newer was stored")
+            return
+        assert checkpoint.task == self.task, "another task's checkpoint"
+        self.outlet.restore(dict(checkpoint.outputs), checkpoint.acknowledged)
+        if self._order.start is Start.EPOCH and not self.outlet.sink:
+            self.outlet.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
+        self.durability.stored = checkpoint.position
+        self._become_ready(checkpoint.position, checkpoint.state)
 
-    def _hold_corrections(self) -> None:
-        run = self.tentative
+    def _become_ready(self, position: int, state: State) -> None:
+        self._enter(Phase.READY)
+        self.computation.begin(position, state)
+        self._note(CopyEvent.READY, "checkpoint" if self.durability.stored else "initial state")
+        self.inlet.request_missing(self._needs())
+        if self.primary:
+            self._take_office()
+
+    def _promoted(self, item: CopyPromoted) -> None:
+        term = self.speaker.term
+        assert term is None or item.term >= term, "a term never falls"
+        if term == item.term:
+            return
+        self.speaker.term = item.term
+        self._note(CopyEvent.PROMOTED)
+        if self.phase is Phase.READY:
+            self.outlet.take_over()
+            self._take_office()
+
+    def _take_office(self) -> None:
+        self.outlet.take_office()
+        pending, self.outlet.pending = self.outlet.pending, {}
+        for request in pending.values():
+            self._replay_requested(request)
+
+    def _replay_refused(self, item: ReplayRefused) -> None:
+        index = self.inlet.index(item.upstream)
+        missing = self.inlet.inbox.next_missing(index, self.position)
         if (
-            run is not None
-            and run.active
-            and run.rules.corrections is Corrections.DONE
-            and self.held_from is None
+            item.oldest > missing
+            and self.phase is Phase.READY
+            and self.scheme.recovery is Recovery.LOCAL
         ):
-            self.held_from = self.position
-
-    def _rebuild(self) -> None:
-        assert self.basis is not None, "only a tentative computation takes the state away"
-        assert self.scheme.tentative is not None
-        first, state, inputs = self.basis.rebuild(self.position)
-        self._emit(
-            RebuildState(
-                cause=self._cause,
-                task=self.task,
-                incarnation=self.incarnation,
-                ticket=self.ticket,
-                method=self.scheme.tentative.method,
-                state=state,
-                first_batch=first,
-                inputs=inputs,
-                undone=self.tentative.position - self.position if self.tentative else 0,
-            )
-        )
-
-    def _rebuilt(self, item: StateRebuilt) -> None:
-        if item.ticket != self.ticket:
-            return
-        self.busy = False
-        self.state = item.state
-
-    def _processed(self, item: BatchProcessed) -> None:
-        if item.run is Run.TENTATIVE:
-            self._processed_tentative(item)
-            return
-        if item.ticket != self.ticket:
-            return
-        batch = item.batch
-        assert batch == self.position, f"batch {batch} was processed where {self.position} is due"
-        self.busy = False
-        self.state = item.state
-        if self.basis is not None:
-            self.basis.after(self.inbox.stable(batch), item.state)
-        self.position = batch + 1
-        self.inbox.drop_below(self.position)
-        if batch >= self.send_from:
-            if batch not in self.outbox.outputs:
-                self.outbox.put(batch, item.outputs)
-            if self.term is not None:
-                self._deliver(batch, item.outputs)
-        if not self.inbox.complete(self.position):
-            self._release()  # blocked again, or done: what is corrected can go
-            if self.inbox.dropped:
-                self._request_dropped()
-        if self.source:
-            self._read_on()
-        if self.tentative is not None and self.tentative.active:
-            self._caught_up()
-        if self.notes_progress and self.term is not None:
-            self._note(CopyEvent.PROGRESSED)
-        self._maybe_checkpoint()
+            self._enter(Phase.LOADING)  # the primary's checkpoint covers what is gone
+            self._load()
 
     def _failed(self, item: BatchFailed) -> None:
         """The operator has raised: whether it would elsewhere, the coordinator finds out."""
-        run = self.tentative
-        if item.run is Run.TENTATIVE:
-            meant = run is not None and run.busy and item.batch == run.position
-        else:
-            meant = item.ticket == self.ticket and self.busy
-        if meant:
+        if self.computation.is_meant(item):
             assert item.error, "a failure says what it was"
-            self.phase, self.failure = Phase.FAILED, item.error
+            self._enter(Phase.FAILED)
+            self.failure = item.error
             self._note(CopyEvent.FAILED, item.error)
 
-    def _advance_tentative(self, run: TentativeRun) -> None:
-        if run.busy or (not run.active and self._can_redo()):
-            return
-        batch = run.position if run.active else self.position
-        redo = run.active and self._can_redo()
-        policy = run.rules.during_stabilization if redo else run.rules.during_failure
-        if policy is Policy.SUSPEND:
-            return
-        if batch >= self.position + self.window:
-            return
-        slot = self.inbox.slots.get(batch)
-        due = run.due_at(slot, policy, self._now)
-        if due <= self._now:
-            inputs = run.inputs(slot, batch, len(self.upstream), self._now)
-            if inputs is not None:
-                self._process_tentative(run, batch, inputs)
-                return
-            due = slot.first_at + run.rules.bound_us if slot is not None else FOREVER
-        if self._now < due < FOREVER and run.timer_at != due:
-            run.timer_at = due
-            self._emit(SetTimer(cause=self._cause, at=due, key=("due", self.task)))
+    def _fenced(self, _item: CheckpointRefused | OutputRefused) -> None:
+        self._enter(Phase.FENCED)
 
-    def _process_tentative(
-        self, run: TentativeRun, batch: int, inputs: tuple[Payload | None, ...]
-    ) -> None:
-        first = not run.active
-        if first:
-            assert self.state is not NoState.GONE, "the stable computation has its state"
-            run.start(batch, self.state)
-            self.state = NoState.GONE  # the way back is `Basis`
-        run.busy = True
-        self._emit(
-            ProcessBatch(
-                cause=self._cause,
-                task=self.task,
-                incarnation=self.incarnation,
-                run=Run.TENTATIVE,
-                ticket=batch,
-                batch=batch,
-                state=run.state,
-                inputs=inputs,
-                copies_state=first and not run.rules.snapshot_every,
-            )
+    # -- input -----------------------------------------------------------------------------
+
+    def _arrived(self, item: BatchArrived) -> None:
+        index = self.inlet.index(item.upstream)
+        self.computation.arrived(index, item.batch, item.term)
+        self.inlet.take(
+            index,
+            item.batch,
+            item.payload,
+            position=self.computation.position,
+            stable=item.stable,
+            term=item.term,
         )
 
-    def _processed_tentative(self, item: BatchProcessed) -> None:
-        run = self.tentative
-        if run is None or not (run.active and run.busy and item.batch == run.position):
-            return  # the stable computation has overtaken it
-        run.busy = False
-        run.state = item.state
-        run.position = item.batch + 1
-        if item.batch >= self.position:
-            run.outputs[item.batch] = item.outputs
-            self._deliver_tentative(item.batch, item.outputs)
-        self._caught_up()
+    def _read(self, item: SourceRead) -> None:
+        position = self.computation.position
+        self.inlet.take(0, item.batch, item.payload, position=position, stable=True, term=0)
 
-    def _caught_up(self) -> None:
-        """Drop the tentative computation once the stable one has reached it."""
-        run = self.tentative
-        if run is None or not run.active:
+    def _upstream_resumed(self, item: UpstreamResumed) -> None:
+        index = self.inlet.index(item.upstream)
+        self.inlet.resumed(index, item.term)
+        if self.phase is Phase.READY:
+            self.inlet.request(index, self._needs())
+
+    def _upstream_closed(self, item: UpstreamClosed) -> None:
+        index, run = self.inlet.index(item.upstream), self.computation.tentative
+        if run is not None and self.inlet.seen_terms[index] <= item.before_term:
+            run.close(index, up_to=item.up_to, before_term=item.before_term)
+
+    def _needs(self) -> Needs:
+        computation = self.computation
+        return Needs(computation.position, computation.ahead, self.durability.covered)
+
+    # -- computing -------------------------------------------------------------------------
+
+    def _processed(self, item: BatchProcessed) -> None:
+        computation, inlet = self.computation, self.inlet
+        if not computation.processed(item):
             return
-        for batch in [batch for batch in run.outputs if batch < self.position]:
-            del run.outputs[batch]
-        if self.position > run.position or (self.position == run.position and not run.busy):
-            if self.state is NoState.GONE:
-                return  # it has not even begun to redo
-            run.stop()
-            self._release()
+        position = computation.position
+        if inlet.inbox.dropped and not inlet.inbox.complete(position):
+            inlet.request_dropped(self._needs())
+        if inlet.source:
+            inlet.read_on(position)
+        computation.meet()
+        if self._notes_progress and self.speaker.term is not None:
+            self._note(CopyEvent.PROGRESSED)
+        self.durability.after_batch()
+
+    def _rebuilt(self, item: StateRebuilt) -> None:
+        self.computation.rebuilt(item)
+
+    # -- output ----------------------------------------------------------------------------
+
+    def _replay_requested(self, item: ReplayRequested) -> None:
+        self.outlet.acknowledged(item.downstream, item.acknowledged)
+        if self.phase is Phase.LOADING:
+            self.outlet.pending[item.downstream] = item
+        if self.speaker.term is None or self.phase is not Phase.READY:
+            return
+        if self.outlet.has(item.from_batch):
+            self.outlet.replay(item, self.computation.uncorrected)
+        else:
+            self._cannot_replay(item)
+
+    def _cannot_replay(self, item: ReplayRequested) -> None:
+        """Asked for what is trimmed: a source without a state reads it again, others say so."""
+        if not self.anywhere or item.reloads:
+            self.outlet.refuse(item)
+        elif item.from_batch < self.position:
+            self._rewind(item.from_batch)
+
+    def _rewind(self, batch: int) -> None:
+        self.computation.rewind(batch)
+        self.outlet.restart(batch)
+        self.inlet.request(0, self._needs())
+
+    def _acknowledged(self, item: BatchesAcknowledged) -> None:
+        self.outlet.acknowledged(item.downstream, item.below)
+
+    def _progress_reported(self, item: ProgressReported) -> None:
+        self.outlet.progress_reported(item)
+
+    def _report_progress(self) -> None:
+        if self.scheme.recovery is Recovery.LOCAL:
+            self.outlet.report_progress(self.computation.position)
+
+    def _epoch_completed(self, item: EpochCompleted) -> None:
+        self.outlet.epoch_completed(item)
+
+    def _output_claimed(self, item: OutputClaimed) -> None:
+        self.outlet.claimed(item, self.computation.uncorrected)
+
+    def _output_published(self, item: OutputPublished) -> None:
+        if self.outlet.published(item):
+            self._report_progress()
+
+    def _checkpoint_stored(self, item: CheckpointStored) -> None:
+        self.durability.confirmed(item)
+
+    def _not_stored(self, item: CheckpointFailed) -> None:
+        self.durability.refused(item)
 
     def _timer_fired(self, _item: TimerFired) -> None:
         """Nothing of its own: `_advance` looks at the clock."""
+
+    def _note(self, event: CopyEvent, why: str = "") -> None:
+        self.speaker.note(event, self.computation.position, why)
+
+    # -- what must hold --------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Raise `ProtocolViolation` unless the whole state makes sense."""
+        if self.phase is Phase.READY:
+            try:
+                position = self.computation.position
+                behind = self.durability.stored <= position or self.anywhere
+                assert behind, "the checkpoint is ahead of the state"
+                self.inlet.validate(position)
+                self.outlet.validate(position)
+                self.computation.validate()
+            except AssertionError as error:
+                raise self._violation(error) from error
+
+    def _violation(self, error: AssertionError) -> ProtocolViolation:
+        return ProtocolViolation(f"{error}\n{self.story.tell()}")
 
 
 _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {

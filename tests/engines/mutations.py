@@ -22,25 +22,27 @@ from harness.protocol import coordinator as coordinator_module
 from harness.protocol import placing, recovery
 from harness.protocol import task as task_module
 from harness.protocol.assignments import Assignments
+from harness.protocol.computation import Computation
 from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.durability import Durable
+from harness.protocol.durability import Durability
 from harness.protocol.effects import Kind
 from harness.protocol.epochs import Epochs
 from harness.protocol.failures import Failures
 from harness.protocol.inbox import Inbox
+from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import Start
 from harness.protocol.losses import Losses
 from harness.protocol.membership import Membership
 from harness.protocol.node import NodeMachine
 from harness.protocol.outbox import Outbox
+from harness.protocol.outlet import Outlet
 from harness.protocol.output import OutputBatch, OutputReader
+from harness.protocol.phases import Phase
 from harness.protocol.placement import Role, Spread
 from harness.protocol.placing import Placer
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.scheme import Method, Policy, Recovery
-from harness.protocol.state import Phase
-from harness.protocol.supply import Supplying
 from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
 
@@ -81,30 +83,29 @@ class Mutation:
 # -- input ---------------------------------------------------------------------------------
 
 
-def takes_duplicates(self: Any, index: int, batch: int, payload: Any, **_: Any) -> None:
-    self.inbox.put_stable(index, batch, payload, self._now)
+def takes_duplicates(self: Inlet, index: int, batch: int, payload: Any, **_: Any) -> None:
+    self.inbox.put_stable(index, batch, payload, self._speaker.now)
 
 
 def other_order(self: Inbox, batch: int) -> tuple[Any, ...]:
     return tuple(sorted(self.slots[batch].stable))
 
 
-def never_asks_again(self: Any, *, cause: str, now: int) -> list[Any]:
-    self._effects, self._cause, self._now = [], cause, now
+def never_asks_again(self: TaskMachine, *, cause: str, now: int) -> list[Any]:
+    effects = self.speaker.begin(cause, now)
     if self.phase is Phase.LOADING:
         self._load()
     elif self.phase is Phase.READY:
-        self._repeat_stores()
-        self._report_progress()
-    return list(self._effects)
+        self._repeat()
+    return effects
 
 
-def source_ignores_requests(self: Any, item: Any) -> None:
-    if not self.source:
+def source_ignores_requests(self: TaskMachine, item: Any) -> None:
+    if not self.inlet.source:
         _cannot_replay(self, item)
 
 
-_cannot_replay = Supplying._cannot_replay
+_cannot_replay = TaskMachine._cannot_replay
 
 
 def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
@@ -123,7 +124,7 @@ def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
     _store(self, replace(checkpoint, outputs=()))
 
 
-_store = Durable._store
+_store = Durability._store
 
 
 def skips_a_batch(self: Any, item: Any) -> None:
@@ -134,7 +135,7 @@ def skips_a_batch(self: Any, item: Any) -> None:
     _loaded(self, item)
 
 
-_loaded = Durable._loaded
+_loaded = TaskMachine._loaded
 
 
 def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
@@ -157,7 +158,7 @@ def completes_epochs_early(self: Any) -> bool:
 _advance_epoch = Epochs.advance
 
 
-def always_has_room(_self: Any) -> bool:
+def always_has_room(_self: Any, _position: int) -> bool:
     return True
 
 
@@ -167,14 +168,14 @@ def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **opti
     self.window = window
 
 
-_take_part = TaskMachine._take
+_take_part = Inlet.take
 
 
 def acknowledges_once(self: Any, item: Any) -> None:
     _replay_requested(self, replace(item, acknowledged=0))
 
 
-_replay_requested = Supplying._replay_requested
+_replay_requested = TaskMachine._replay_requested
 
 
 def covers_nothing(_self: Any) -> None:
@@ -184,19 +185,19 @@ def covers_nothing(_self: Any) -> None:
 # -- replicas ------------------------------------------------------------------------------
 
 
-def replica_trims_what_was_sent(self: Any, item: Any) -> None:
-    if not self.primary:
+def replica_trims_what_was_sent(self: Outlet, item: Any) -> None:
+    if self._speaker.term is None:
         self.sent_below = max(self.sent_below, item.sent_below)
         self.outbox.trim_all(self.sent_below)
 
 
-def reports_what_is_not_published(self: Any) -> None:
-    confirmed, self.publisher.confirmed = self.publisher.confirmed, self.position
-    _report_progress(self)
+def reports_what_is_not_published(self: Outlet, position: int) -> None:
+    confirmed, self.publisher.confirmed = self.publisher.confirmed, position
+    _report_progress(self, position)
     self.publisher.confirmed = confirmed
 
 
-_report_progress = Supplying._report_progress
+_report_progress = Outlet.report_progress
 
 
 def promotes_without_a_term(self: Assignments, task: int) -> Any:
@@ -304,20 +305,20 @@ def never_corrects(self: Publisher, batch: int, payload: Any) -> None:
 _stable = Publisher.stable
 
 
-def calls_it_stable(self: Any, batch: int, outputs: tuple[Any, ...]) -> None:
+def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
     for task, payload in zip(self.downstream, outputs, strict=not self.sink):
-        self._send_batch(task, None, batch, payload, stable=True)
+        self._send(task, None, batch, payload, stable=True)
     if self.sink and self.publisher.claimed:
         self.publisher.tentative(batch, outputs[0])
 
 
-def redoes_from_the_tentative_state(self: Any, item: Any) -> None:
+def redoes_from_the_tentative_state(self: Computation, item: Any) -> None:
     if self.tentative is not None and self.tentative.state is not None:
         item = replace(item, state=self.tentative.state)
     _rebuilt(self, item)
 
 
-_rebuilt = TaskMachine._rebuilt
+_rebuilt = Computation.rebuilt
 
 
 def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) -> None:
@@ -329,13 +330,13 @@ def remembers_too_little(self: Basis, rules: Any, *, memory: int, initial: Any) 
 _basis = Basis.__init__
 
 
-def publishes_again(self: Any) -> None:
-    if self.sink and self.primary and self.publisher.in_flight:
+def publishes_again(self: Outlet) -> None:
+    if self.sink and self._speaker.term is not None and self.publisher.in_flight:
         self.publisher.sequence += 1
-    _repeat_stores(self)
+    _repeat(self)
 
 
-_repeat_stores = Durable._repeat_stores
+_repeat = Outlet.repeat
 
 
 def waits_longer_than_the_bound(self: TentativeRun, slot: Any, policy: Any, now: int) -> int:
@@ -349,7 +350,7 @@ def suspends_regardless(self: Any, run: Any) -> None:
 
 
 _due_at = TentativeRun.due_at
-_advance_tentative = TaskMachine._advance_tentative
+_advance_tentative = Computation._advance_tentative
 
 
 def keeps_tentative_output(_self: Any, _batch: int, _outputs: Any) -> None:
@@ -407,8 +408,8 @@ def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now
 _put_tentative = Inbox.put_tentative
 
 
-def takes_over_silently(self: Any, item: Any) -> None:
-    self.term = item.term
+def takes_over_silently(self: TaskMachine, item: Any) -> None:
+    self.speaker.term = item.term
 
 
 def claims_too_much(self: Publisher, next_stable: int, next_tentative: int) -> None:
@@ -480,22 +481,22 @@ def ignores_the_order(_self: Any, tasks: Any) -> list[int]:
 
 
 MUTATIONS = (
-    Mutation("skip the duplicate check", TaskMachine, "_take", takes_duplicates, LOCAL, 0),
+    Mutation("skip the duplicate check", Inlet, "take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
     Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
-    Mutation("a source ignores old requests", Supplying, "_cannot_replay", source_ignores_requests, LOCAL, 16),
+    Mutation("a source ignores old requests", TaskMachine, "_cannot_replay", source_ignores_requests, LOCAL, 16),
     Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
-    Mutation("process although the outbox is full", Supplying, "_has_room", always_has_room, LOCAL, 2),
-    Mutation("keep what comes too early", TaskMachine, "_take", keeps_what_comes_early, LOCAL, 2),
-    Mutation("lose an acknowledgement for good", Supplying, "_replay_requested", acknowledges_once, LOCAL, 3),
-    Mutation("leave a state that took over uncovered", Durable, "_cover_state", covers_nothing, REPLICAS, 3),
-    Mutation("trim before the checkpoint is durable", Durable, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
-    Mutation("store no output buffer", Durable, "_store", forgets_output_buffer, LOCAL, 10),
-    Mutation("skip a batch on restore", Durable, "_loaded", skips_a_batch, LOCAL, 0),
+    Mutation("process although the outbox is full", Outlet, "has_room", always_has_room, LOCAL, 2),
+    Mutation("keep what comes too early", Inlet, "take", keeps_what_comes_early, LOCAL, 2),
+    Mutation("lose an acknowledgement for good", TaskMachine, "_replay_requested", acknowledges_once, LOCAL, 3),
+    Mutation("leave a state that took over uncovered", Durability, "cover", covers_nothing, REPLICAS, 3),
+    Mutation("trim before the checkpoint is durable", Durability, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
+    Mutation("store no output buffer", Durability, "_store", forgets_output_buffer, LOCAL, 10),
+    Mutation("skip a batch on restore", TaskMachine, "_loaded", skips_a_batch, LOCAL, 0),
     Mutation("source replay without warm-up", placing, "replay_starts", no_warm_up, ("replay",), 0),
     Mutation("complete an epoch too early", Epochs, "advance", completes_epochs_early, ("global",), 0),
-    Mutation("a replica forgets what was sent but not acknowledged", Supplying, "_progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
-    Mutation("a sink reports what is not published", Supplying, "_report_progress", reports_what_is_not_published, REPLICAS, 155),
+    Mutation("a replica forgets what was sent but not acknowledged", Outlet, "progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
+    Mutation("a sink reports what is not published", Outlet, "report_progress", reports_what_is_not_published, REPLICAS, 155),
     Mutation("two primaries of one term", Assignments, "promote", promotes_without_a_term, REPLICAS, 17),
     Mutation("use an incarnation twice", Assignments, "place", reuses_numbers, LOCAL, 29),
     Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 3),
@@ -508,13 +509,13 @@ MUTATIONS = (
     Mutation("forget who joined later", Membership, "came_later", property(lambda _members: ()), LOCAL, 29),
     Mutation("lose an undo", Publisher, "stable", loses_the_undo, TENTATIVE, 0),
     Mutation("never correct tentative output", Publisher, "stable", never_corrects, TENTATIVE, 0),
-    Mutation("call tentative output stable", Supplying, "_deliver_tentative", calls_it_stable, TENTATIVE, 0),
-    Mutation("redo from the tentative state", TaskMachine, "_rebuilt", redoes_from_the_tentative_state, TENTATIVE, 0),
+    Mutation("call tentative output stable", Outlet, "deliver_tentative", calls_it_stable, TENTATIVE, 0),
+    Mutation("redo from the tentative state", Computation, "rebuilt", redoes_from_the_tentative_state, TENTATIVE, 0),
     Mutation("keep one batch too little for undo", Basis, "__init__", remembers_too_little, ("dpc",), 10),
-    Mutation("publish again after a lost answer", Durable, "_repeat_stores", publishes_again, LOCAL, 0),
+    Mutation("publish again after a lost answer", Outlet, "repeat", publishes_again, LOCAL, 0),
     Mutation("suspend longer than the bound", TentativeRun, "due_at", waits_longer_than_the_bound, ("dpc",), 0),
-    Mutation("compute nothing tentative at all", TaskMachine, "_advance_tentative", suspends_regardless, TENTATIVE, 0),
-    Mutation("keep tentative output to oneself", Supplying, "_deliver_tentative", keeps_tentative_output, TENTATIVE, 0),
+    Mutation("compute nothing tentative at all", Computation, "_advance_tentative", suspends_regardless, TENTATIVE, 0),
+    Mutation("keep tentative output to oneself", Outlet, "deliver_tentative", keeps_tentative_output, TENTATIVE, 0),
     Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
     Mutation("close lost tasks too late", Losses, "_due", closes_late, ("ppa", "active"), 6),
     Mutation("close at the next sweep", Losses, "close", closes_at_a_sweep, ("ppa", "active"), 26),
@@ -523,10 +524,10 @@ MUTATIONS = (
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 3),
-    Mutation("take over without sending what was held back", Durable, "_promoted", takes_over_silently, REPLICAS, 0),
+    Mutation("take over without sending what was held back", TaskMachine, "_promoted", takes_over_silently, REPLICAS, 0),
     Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
-    Mutation("trim beyond the epoch", Supplying, "_epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),
+    Mutation("trim beyond the epoch", Outlet, "epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),
     Mutation("put both copies on one node", Spread, "choose", any_node, REPLICAS, 7),
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 28),
     Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),

@@ -81,7 +81,7 @@ class TaskUnderTest:
     def done(self, effect: do.TaskEffect, *, state: Any = None) -> list[do.TaskEffect]:
         """Answer a `ProcessBatch`."""
         assert isinstance(effect, do.ProcessBatch)
-        width = max(1, len(self.machine.downstream))
+        width = max(1, len(self.machine.outlet.downstream))
         return self.tell(
             told.BatchProcessed(
                 cause=CAUSE,

@@ -164,7 +164,7 @@ def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:
     for incarnation, kept in ((1, [0, 1]), (2, [1])):
         leave = told.EpochCompleted(cause=CAUSE, task=1, incarnation=incarnation, position=1)
         machine.handle(leave, now=9)
-        assert sorted(machine.copies[1].outbox.outputs) == kept
+        assert sorted(machine.copies[1].outlet.outbox.outputs) == kept
 
 
 def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:

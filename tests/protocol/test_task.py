@@ -14,8 +14,9 @@ from harness.engines.simulated.topologies import chain, layered
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.inlet import READ_AHEAD
+from harness.protocol.phases import Mode, Phase
 from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
-from harness.protocol.state import READ_AHEAD, Mode, Phase
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 
 
@@ -256,8 +257,8 @@ def test_a_story_keeps_what_was_said_and_not_the_data() -> None:
     data = ["a payload"] * 1000
     kept = weakref.ref(holder := Holder(data))
     t.done(only(t.batch(0, payload=holder), do.ProcessBatch), state=(holder,))
-    t.machine.inbox.slots.clear()
-    t.machine.state, t.machine.outbox.outputs = (), {}
+    t.machine.inlet.inbox.slots.clear()
+    t.machine.computation.state, t.machine.outlet.outbox.outputs = (), {}
     del holder
     assert kept() is None
     told_ = t.machine.story.tell()
@@ -269,10 +270,15 @@ def test_a_story_keeps_what_was_said_and_not_the_data() -> None:
 # -- bounded buffers -----------------------------------------------------------------------
 
 
+def set_window(t: TaskUnderTest, window: int) -> None:
+    """As a scheme with a smaller one would."""
+    t.machine.inlet.window = t.machine.inlet.reading = t.machine.outlet.window = window
+
+
 def small(task: int = 1, **options: Any) -> TaskUnderTest:
     """A copy whose buffers hold four batches, with a checkpoint every three."""
     t = TaskUnderTest(task, **options)
-    t.machine.window = 4
+    set_window(t, 4)
     return t
 
 
@@ -313,7 +319,7 @@ def test_what_comes_too_early_is_dropped_and_asked_for_when_its_turn_comes() -> 
     t = small()
     for number in (1, 2, 3, 4, 5):
         assert t.batch(number) == []
-    assert sorted(t.machine.inbox.slots) == [1, 2, 3]
+    assert sorted(t.machine.inlet.inbox.slots) == [1, 2, 3]
     process = only(t.batch(0), do.ProcessBatch)
     for _ in range(3):
         effects = t.done(process)
@@ -328,23 +334,24 @@ def test_a_source_reads_a_window_at_a_time_and_no_further_while_it_is_full() -> 
     t = source(1)
     started = only(t.started, do.ReadSource)
     assert (started.from_batch, started.below) == (0, READ_AHEAD)
-    t.machine.window = t.machine.reading = t.machine.read_below = 4
+    set_window(t, 4)
+    t.machine.inlet.read_below = 4
     assert [e for batch in (0,) for e in read(t, batch) if isinstance(e, do.ReadOn)] == []
     assert only(read(t, 1), do.ReadOn).below == 6
     read(t, 2)
     read(t, 3)
     item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=4, payload="in")
     assert t.tell(item) == []
-    assert t.machine.read_below == 6 + 2
+    assert t.machine.inlet.read_below == 6 + 2
     t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=1))
-    assert t.machine.busy
+    assert t.machine.computation.busy
 
 
 def test_a_source_that_goes_back_reads_no_more_than_a_window() -> None:
     t = source(1)
     for batch in range(6):
         read(t, batch)
-    t.machine.window = t.machine.reading = 4
+    set_window(t, 4)
     t.tell(told.BatchesAcknowledged(cause=CAUSE, task=0, downstream=1, below=6))
     asked = t.tell(
         told.ReplayRequested(
@@ -375,7 +382,7 @@ def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
     """Else nobody could acknowledge them, and nothing would ever move again."""
     wiring = layered([2, 1, 1], [(0, 1, "full"), (1, 2, "one")], memory=2, names=["s", "O", "sink"])
     t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
-    t.machine.window = 2
+    set_window(t, 2)
     t.batch(0, 0)
     t.done(only(t.batch(0, 1), do.ProcessBatch))
     t.batch(1, 0)
@@ -445,7 +452,7 @@ def mode(t: TaskUnderTest) -> Mode:
 
 
 def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
-    sequence = t.machine.publisher.sequence
+    sequence = t.machine.outlet.publisher.sequence
     return t.tell(told.OutputPublished(cause=CAUSE, task=2, incarnation=1, sequence=sequence))
 
 
@@ -636,7 +643,7 @@ def test_any_input_in_any_state_keeps_the_invariants(
 def test_a_violation_tells_its_story() -> None:
     t = TaskUnderTest(3, wiring=chain(3))
     t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
-    t.machine.position = -3  # as no sequence of inputs would
+    t.machine.computation.position = -3  # as no sequence of inputs would
     with pytest.raises(ProtocolViolation) as caught:
         t.batch(0, 2)
     text = str(caught.value)

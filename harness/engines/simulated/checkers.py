@@ -52,9 +52,9 @@ from harness.protocol.inputs import (
     Run,
 )
 from harness.protocol.operators import TaskOperator
+from harness.protocol.phases import Phase
 from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
-from harness.protocol.state import Phase
 from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
 
@@ -304,18 +304,19 @@ class Bystander:
 
     def handled(self, node: int, copy: TaskMachine) -> None:
         """A copy has handled an input."""
-        window, run = self._window, copy.tentative
+        window, run = self._window, copy.computation.tentative
+        inputs, outputs = copy.inlet.inbox.slots, copy.outlet.outbox.outputs
         if (
-            len(copy.inbox.slots) > window
-            or len(copy.outbox.outputs) > window
-            or len(copy.unstored) > window
+            len(inputs) > window
+            or len(outputs) > window
+            or len(copy.durability.unstored) > window
             or (run is not None and len(run.outputs) > window)
         ):
             raise InvariantBroken(
                 "bounded-buffers",
                 f"{self._name(copy.task)} on node {node} keeps more than {window} batches: "
-                f"{len(copy.inbox.slots)} of input, {len(copy.outbox.outputs)} of output, "
-                f"{len(copy.unstored)} checkpoints",
+                f"{len(inputs)} of input, {len(outputs)} of output, "
+                f"{len(copy.durability.unstored)} checkpoints",
             )
 
     def noted(self, noted: Noted) -> None:

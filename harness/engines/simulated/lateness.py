@@ -48,9 +48,9 @@ from harness.engines.simulated.checkers import InvariantBroken
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.phases import Phase
 from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Policy, Tentative
-from harness.protocol.state import Phase
 from harness.protocol.task import TaskMachine
 
 NAME = "output-lateness"

@@ -1,0 +1,282 @@
+"""What a copy computes: the stable computation, and the tentative one that may run ahead of it.
+
+They own position and state. What they need they take from the inlet, what they make they hand to
+the outlet; see `harness.protocol.reconciliation` for how the two computations meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.protocol.effects import ProcessBatch, RebuildState, SetTimer
+from harness.protocol.inlet import Inlet
+from harness.protocol.inputs import BatchFailed, BatchProcessed, Run, StateRebuilt
+from harness.protocol.operators import NoState, Payload, State
+from harness.protocol.outlet import Outlet
+from harness.protocol.phases import Mode
+from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
+from harness.protocol.scheme import Corrections, Policy, Tentative
+from harness.protocol.speaker import Speaker
+
+NOTHING: Mapping[int, tuple[Payload, ...]] = {}
+
+
+class Computation:
+    """The next batch, the state before it, and what awaits an answer."""
+
+    __slots__ = (
+        "_initial", "_inlet", "_outlet", "_rules", "_speaker", "basis", "busy", "full", "position",
+        "state", "tentative", "ticket",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        speaker: Speaker,
+        inlet: Inlet,
+        outlet: Outlet,
+        *,
+        rules: Tentative | None,
+        memory: int,
+        initial: State,
+        position: int,
+    ) -> None:
+        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
+        self._rules = rules
+        self._initial = initial
+        self.position = position
+        """The next batch of the stable computation."""
+        self.state: State = NoState.GONE
+        self.ticket = 0
+        """Of the stable computation's latest request; answers to earlier ones are stale."""
+        self.busy = False
+        """The stable computation awaits an answer."""
+        self.full = False
+        """The stable computation waits for the outbox to have room."""
+        self.tentative = TentativeRun(rules) if rules else None
+        self.basis = Basis(rules, memory=memory, initial=initial) if rules else None
+
+    def begin(self, position: int, state: State) -> None:
+        """Go on from there; what was computed before is void."""
+        self.position, self.state = position, state
+        self.busy = self.full = False
+        self.ticket += 1
+        self._inlet.inbox.drop_below(position)
+        if self.tentative is not None and self.basis is not None:
+            self.tentative.stop()
+            self.tentative.outputs.clear()
+            self.basis.begin(position, state)
+            self._outlet.held_from = None
+
+    def rewind(self, batch: int) -> None:
+        """Nothing is remembered, so it goes back to where it is asked to."""
+        self.position, self.state = batch, self._initial
+        self.busy = self.full = False
+        self.ticket += 1
+        self._inlet.inbox.drop_from(batch + self._inlet.window)
+
+    @property
+    def mode(self) -> Mode:
+        if self.tentative is None or not self.tentative.active:
+            return Mode.STABLE
+        return Mode.STABILIZATION if self._can_redo() else Mode.FAILURE
+
+    @property
+    def ahead(self) -> int | None:
+        """The next batch of the tentative computation, if there is one."""
+        run = self.tentative
+        return run.position if run is not None and run.active else None
+
+    @property
+    def uncorrected(self) -> Mapping[int, tuple[Payload, ...]]:
+        """Tentative outputs that were sent and not yet corrected."""
+        return NOTHING if self.tentative is None else self.tentative.outputs
+
+    def arrived(self, index: int, batch: int, term: int) -> None:
+        """Something came from upstream ``index``: if it was closed, is it back where we are?"""
+        run = self.tentative
+        if run is not None and run.closed:
+            run.delivered(index, batch, term, run.position if run.active else self.position)
+
+    def _can_redo(self) -> bool:
+        return self.busy or self._inlet.inbox.complete(self.position)
+
+    # -- the stable computation ------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Begin whatever can be begun."""
+        if not self.busy and self._inlet.inbox.complete(self.position):
+            self.full = not self._outlet.has_room(self.position)
+            if self.full:
+                self._outlet.release()  # or nobody could ever acknowledge what is held
+            else:
+                self._process_next()
+        if self.tentative is not None and self._speaker.term is not None:
+            self._advance_tentative(self.tentative)
+
+    def _process_next(self) -> None:
+        self.busy = True
+        self.ticket += 1
+        if self.state is NoState.GONE:
+            self._rebuild()
+            return
+        run = self.tentative
+        redo = run is not None and run.active
+        if redo and run is not None and run.rules.corrections is Corrections.DONE:
+            self._outlet.hold(self.position)
+        copies = (
+            self.basis is not None
+            and not redo  # the copy from before the failure serves until it is over
+            and self.basis.before(self.position, self.state)
+        )
+        inputs = self._inlet.inbox.stable(self.position)
+        self._process(Run.STABLE, self.ticket, self.position, self.state, inputs, copies)
+
+    def _process(
+        self,
+        run: Run,
+        ticket: int,
+        batch: int,
+        state: State,
+        inputs: tuple[Payload | None, ...],
+        copies: bool,
+    ) -> None:
+        self._speaker.emit(
+            ProcessBatch(
+                cause=self._speaker.cause,
+                task=self._speaker.task,
+                incarnation=self._speaker.incarnation,
+                run=run,
+                ticket=ticket,
+                batch=batch,
+                state=state,
+                inputs=inputs,
+                copies_state=copies,
+            )
+        )
+
+    def _rebuild(self) -> None:
+        assert self.basis is not None, "only a tentative computation takes the state away"
+        assert self._rules is not None
+        first, state, inputs = self.basis.rebuild(self.position)
+        self._speaker.emit(
+            RebuildState(
+                cause=self._speaker.cause,
+                task=self._speaker.task,
+                incarnation=self._speaker.incarnation,
+                ticket=self.ticket,
+                method=self._rules.method,
+                state=state,
+                first_batch=first,
+                inputs=inputs,
+                undone=self.tentative.position - self.position if self.tentative else 0,
+            )
+        )
+
+    def rebuilt(self, item: StateRebuilt) -> None:
+        if item.ticket == self.ticket:
+            self.busy = False
+            self.state = item.state
+
+    def processed(self, item: BatchProcessed) -> bool:
+        """A batch is done; True if the stable computation has moved on because of it."""
+        if item.run is Run.TENTATIVE:
+            self._processed_tentative(item)
+            return False
+        if item.ticket != self.ticket:
+            return False
+        batch = item.batch
+        assert batch == self.position, f"batch {batch} was processed where {self.position} is due"
+        self.busy = False
+        self.state = item.state
+        inbox = self._inlet.inbox
+        if self.basis is not None:
+            self.basis.after(inbox.stable(batch), item.state)
+        self.position = batch + 1
+        inbox.drop_below(self.position)
+        self._outlet.produced(batch, item.outputs)
+        if not inbox.complete(self.position):
+            self._outlet.release()  # blocked again, or done: what is corrected can go
+        return True
+
+    def is_meant(self, item: BatchFailed) -> bool:
+        """Is it the answer to what was asked last, and not to something void?"""
+        if item.run is Run.TENTATIVE:
+            run = self.tentative
+            return run is not None and run.busy and item.batch == run.position
+        return self.busy and item.ticket == self.ticket
+
+    # -- the tentative computation ---------------------------------------------------------
+
+    def _advance_tentative(self, run: TentativeRun) -> None:
+        if run.busy or (not run.active and self._can_redo()):
+            return
+        batch = run.position if run.active else self.position
+        redo = run.active and self._can_redo()
+        policy = run.rules.during_stabilization if redo else run.rules.during_failure
+        if policy is Policy.SUSPEND or batch >= self.position + self._inlet.window:
+            return
+        now = self._speaker.now
+        slot = self._inlet.inbox.slots.get(batch)
+        due = run.due_at(slot, policy, now)
+        if due <= now:
+            inputs = run.inputs(slot, batch, len(self._inlet.upstream), now)
+            if inputs is not None:
+                self._process_tentative(run, batch, inputs)
+                return
+            due = slot.first_at + run.rules.bound_us if slot is not None else FOREVER
+        if now < due < FOREVER and run.timer_at != due:
+            run.timer_at = due
+            key = ("due", self._speaker.task)
+            self._speaker.emit(SetTimer(cause=self._speaker.cause, at=due, key=key))
+
+    def _process_tentative(
+        self, run: TentativeRun, batch: int, inputs: tuple[Payload | None, ...]
+    ) -> None:
+        first = not run.active
+        if first:
+            assert self.state is not NoState.GONE, "the stable computation has its state"
+            run.start(batch, self.state)
+            self.state = NoState.GONE  # the way back is `Basis`
+        run.busy = True
+        copies = first and not run.rules.snapshot_every
+        self._process(Run.TENTATIVE, batch, batch, run.state, inputs, copies)
+
+    def _processed_tentative(self, item: BatchProcessed) -> None:
+        run = self.tentative
+        if run is None or not (run.active and run.busy and item.batch == run.position):
+            return  # the stable computation has overtaken it
+        run.busy = False
+        run.state = item.state
+        run.position = item.batch + 1
+        if item.batch >= self.position:
+            run.outputs[item.batch] = item.outputs
+            self._outlet.deliver_tentative(item.batch, item.outputs)
+        self.meet()
+
+    def meet(self) -> None:
+        """Drop the tentative computation once the stable one has reached it."""
+        run = self.tentative
+        if run is None or not run.active:
+            return
+        for batch in [batch for batch in run.outputs if batch < self.position]:
+            del run.outputs[batch]
+        if self.position > run.position or (self.position == run.position and not run.busy):
+            if self.state is NoState.GONE:
+                return  # it has not even begun to redo
+            run.stop()
+            self._outlet.release()
+
+    def validate(self) -> None:
+        run = self.tentative
+        if run is None:
+            assert self.state is not NoState.GONE, (
+                "a task without tentative output always has its state"
+            )
+            return
+        if run.active or run.outputs:
+            run.validate(self.position)
+        primary = self._speaker.term is not None
+        assert primary or not run.active, "a replica computes nothing tentative"
+        assert self.state is not NoState.GONE or run.active, "the state was given away to nobody"
+        held = self._outlet.held_from is not None
+        assert not held or run.active, "corrections are held by a stable task"

@@ -1,0 +1,137 @@
+"""How a copy gets its input: what came, what is missing, and asking for it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.protocol.effects import ReadOn, ReadSource
+from harness.protocol.inbox import Inbox
+from harness.protocol.inputs import LOG, ReplayRequested
+from harness.protocol.operators import Payload
+from harness.protocol.speaker import Speaker
+from harness.protocol.wiring import Wiring
+
+READ_AHEAD = 64
+"""The most batches that a source has read and not processed, or asked for."""
+
+
+class Needs(NamedTuple):
+    """Where a copy is, as whoever supplies it must know."""
+
+    position: int
+    tentative: int | None
+    """The next batch of the tentative computation, if there is one."""
+    acknowledged: int
+    """What a durable checkpoint covers is never asked for again."""
+
+
+class Inlet:
+    """The input side of a copy; owns the inbox and what is known of upstream tasks."""
+
+    __slots__ = (
+        "_index", "_speaker", "inbox", "read_below", "reading", "seen_terms", "source",
+        "upstream", "window",
+    )  # fmt: skip
+
+    def __init__(self, speaker: Speaker, *, wiring: Wiring, window: int) -> None:
+        self._speaker = speaker
+        self.source = not wiring.upstream[speaker.task]
+        self.upstream = wiring.upstream[speaker.task] or (LOG,)
+        self._index = {task: index for index, task in enumerate(self.upstream)}
+        self.inbox = Inbox(len(self.upstream))
+        self.window = window
+        self.seen_terms = [-1] * len(self.upstream)
+        """Per upstream task, the highest term that was heard of."""
+        self.reading = min(window, READ_AHEAD)
+        self.read_below = 0
+        """A source has asked for all batches before this one."""
+
+    def index(self, upstream: int) -> int:
+        return self._index[upstream]
+
+    def take(
+        self, index: int, batch: int, payload: Payload, *, position: int, stable: bool, term: int
+    ) -> None:
+        """One part of one batch has come."""
+        if batch < position:
+            return  # a duplicate
+        if batch >= position + self.window:
+            self.inbox.dropped.add(index)  # asked for again when there is room
+        elif stable:
+            self.inbox.put_stable(index, batch, payload, self._speaker.now)
+        elif term >= self.seen_terms[index]:
+            self.inbox.put_tentative(index, batch, payload, self._speaker.now)
+        if term > self.seen_terms[index]:
+            self.seen_terms[index] = term
+
+    def resumed(self, index: int, term: int) -> None:
+        """An upstream task has a new primary."""
+        self.seen_terms[index] = max(term, self.seen_terms[index])
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def request_missing(self, needs: Needs) -> None:
+        """Ask for every part of the next batch that has not come, and what follows it."""
+        for index in range(len(self.upstream)):
+            slot = self.inbox.slots.get(needs.position)
+            if slot is None or slot.stable[index] is None:
+                self.request(index, needs)
+
+    def request(self, index: int, needs: Needs) -> None:
+        """Ask upstream ``index`` for every batch from the first one missing."""
+        missing = self.inbox.next_missing(index, needs.position)
+        speaker = self._speaker
+        if self.source:
+            self._read(missing, needs.position)
+            return
+        speaker.tell(
+            self.upstream[index],
+            None,
+            ReplayRequested(
+                cause=speaker.cause,
+                task=self.upstream[index],
+                downstream=speaker.task,
+                asking=speaker.incarnation,
+                from_batch=missing,
+                from_tentative=missing if needs.tentative is None else needs.tentative,
+                acknowledged=needs.acknowledged,
+                reloads=speaker.term is None,
+            ),
+        )
+
+    def request_dropped(self, needs: Needs) -> None:
+        """The next batch has not come whole: ask for what once came too early to be kept."""
+        slot = self.inbox.slots.get(needs.position)
+        for index in sorted(self.inbox.dropped):
+            if slot is None or slot.stable[index] is None:
+                self.inbox.dropped.discard(index)
+                self.request(index, needs)
+
+    def _read(self, from_batch: int, position: int) -> None:
+        self.read_below = position + self.reading
+        self._speaker.emit(
+            ReadSource(
+                cause=self._speaker.cause,
+                task=self._speaker.task,
+                incarnation=self._speaker.incarnation,
+                from_batch=from_batch,
+                below=self.read_below,
+            )
+        )
+
+    def read_on(self, position: int) -> None:
+        """A source has moved: let it have a window of batches before it, and ask half-way."""
+        if position + self.reading // 2 >= self.read_below:
+            self.read_below = position + self.reading
+            self._speaker.emit(
+                ReadOn(
+                    cause=self._speaker.cause,
+                    task=self._speaker.task,
+                    incarnation=self._speaker.incarnation,
+                    below=self.read_below,
+                )
+            )
+
+    def validate(self, position: int) -> None:
+        if self.inbox.slots:
+            self.inbox.validate(position, self.window)

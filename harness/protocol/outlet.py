@@ -1,0 +1,271 @@
+"""What a copy gives to others: batches, batches once more, published output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.protocol.effects import ClaimOutput, PublishOutput
+from harness.protocol.inputs import (
+    BatchArrived,
+    EpochCompleted,
+    OutputClaimed,
+    OutputPublished,
+    ProgressReported,
+    ReplayRefused,
+    ReplayRequested,
+    UpstreamResumed,
+)
+from harness.protocol.operators import Payload
+from harness.protocol.outbox import Outbox
+from harness.protocol.publisher import Publisher
+from harness.protocol.speaker import Speaker
+from harness.protocol.wiring import Wiring
+
+Outputs = Mapping[int, tuple[Payload, ...]]
+"""By batch, an output per downstream task."""
+
+
+class Outlet:
+    """The output side of a copy; owns the outbox and, for a sink, the publisher."""
+
+    __slots__ = (
+        "_speaker", "downstream", "held_from", "outbox", "pending", "publisher", "reported_at",
+        "reported_below", "send_from", "sent_below", "sink", "window",
+    )  # fmt: skip
+
+    def __init__(self, speaker: Speaker, *, wiring: Wiring, window: int, send_from: int) -> None:
+        self._speaker = speaker
+        self.downstream = wiring.downstream[speaker.task]
+        self.sink = not self.downstream
+        self.window = window
+        self.publisher = Publisher()
+        self.held_from: int | None = None
+        """Corrections from this batch on wait until the task is stable again."""
+        self.pending: dict[int, ReplayRequested] = {}
+        """What was asked for while the copy was loading, by who asked."""
+        self.sent_below = 0
+        """How far the primary's output had got when it last told its replica."""
+        self.reported_below = 0
+        """What this primary last told its replica of its output's progress."""
+        self.reported_at = 0
+        self.restart(send_from)
+
+    def restart(self, send_from: int) -> None:
+        """Nothing is kept, and nobody needs a batch before ``send_from``: output of earlier ones
+        comes from a state that is not whole yet, and is never sent."""
+        self.send_from = send_from
+        self.outbox = Outbox(max(1, len(self.downstream)), send_from)
+
+    def restore(self, outputs: Outputs, acknowledged: tuple[int, ...]) -> None:
+        """What a checkpoint has kept."""
+        self.outbox = Outbox(max(1, len(self.downstream)))
+        self.outbox.acknowledged = list(acknowledged)
+        self.outbox.outputs = dict(outputs)
+
+    def has_room(self, position: int) -> bool:
+        """Can the outbox take the output of the batch at ``position``?"""
+        return position < self.outbox.oldest + self.window
+
+    # -- sending ---------------------------------------------------------------------------
+
+    def produced(self, batch: int, outputs: tuple[Payload, ...]) -> None:
+        """A stable batch was processed."""
+        if batch >= self.send_from:
+            if batch not in self.outbox.outputs:
+                self.outbox.put(batch, outputs)
+            if self._speaker.term is not None:
+                self._deliver(batch, outputs)
+
+    def _deliver(self, batch: int, outputs: tuple[Payload, ...]) -> None:
+        """Send or publish a stable output, unless corrections wait for the end."""
+        if self.held_from is not None and batch >= self.held_from:
+            return
+        if self.sink:
+            if self.publisher.claimed:
+                self.publisher.stable(batch, outputs[0])
+            return
+        for task, payload in zip(self.downstream, outputs, strict=True):
+            self._send(task, None, batch, payload, stable=True)
+
+    def deliver_tentative(self, batch: int, outputs: tuple[Payload, ...]) -> None:
+        if self.sink:
+            if self.publisher.claimed:
+                self.publisher.tentative(batch, outputs[0])
+            return
+        for task, payload in zip(self.downstream, outputs, strict=True):
+            self._send(task, None, batch, payload, stable=False)
+
+    def _send(
+        self, to: int, incarnation: int | None, batch: int, payload: Payload, *, stable: bool
+    ) -> None:
+        speaker = self._speaker
+        assert speaker.term is not None, "a replica holds its output back"
+        speaker.tell(
+            to,
+            incarnation,
+            BatchArrived(
+                cause=speaker.cause,
+                task=to,
+                upstream=speaker.task,
+                batch=batch,
+                stable=stable,
+                payload=payload,
+                term=speaker.term,
+            ),
+        )
+
+    def hold(self, position: int) -> None:
+        """Keep corrections from ``position`` on until `release`."""
+        if self.held_from is None:
+            self.held_from = position
+
+    def release(self) -> None:
+        held, self.held_from = self.held_from, None
+        if held is not None:
+            self._deliver_since(held)
+
+    def _deliver_since(self, batch: int) -> None:
+        for number, outputs in self.outbox.since(batch):
+            self._deliver(number, outputs)
+
+    # -- sending once more -----------------------------------------------------------------
+
+    def acknowledged(self, downstream: int, below: int) -> None:
+        self.outbox.trim(self.downstream.index(downstream), below)
+
+    def epoch_completed(self, item: EpochCompleted) -> None:
+        if not self.sink:
+            self.outbox.trim_all(item.position)
+
+    def has(self, batch: int) -> bool:
+        """Is everything from ``batch`` on here, as far as it was computed?"""
+        return batch >= self.outbox.oldest and batch >= self.send_from
+
+    def replay(self, item: ReplayRequested, tentative: Outputs) -> None:
+        """To the copy that asks, and no other."""
+        index = self.downstream.index(item.downstream)
+        for batch, outputs in self.outbox.since(item.from_batch):
+            if self.held_from is None or batch < self.held_from:
+                self._send(item.downstream, item.asking, batch, outputs[index], stable=True)
+        for batch in sorted(tentative):
+            if batch >= item.from_tentative:
+                payload = tentative[batch][index]
+                self._send(item.downstream, item.asking, batch, payload, stable=False)
+
+    def refuse(self, item: ReplayRequested) -> None:
+        """Asked for what is trimmed."""
+        speaker = self._speaker
+        speaker.tell(
+            item.downstream,
+            item.asking,
+            ReplayRefused(
+                cause=speaker.cause,
+                task=item.downstream,
+                upstream=speaker.task,
+                oldest=max(self.outbox.oldest, self.send_from),
+            ),
+        )
+
+    # -- primary and replica ---------------------------------------------------------------
+
+    def take_over(self) -> None:
+        """A replica is promoted: what it held back goes out."""
+        self._deliver_since(self.sent_below)
+
+    def take_office(self) -> None:
+        """A new primary: the output partition is claimed, the neighbours told."""
+        speaker = self._speaker
+        assert speaker.term is not None, "only a primary takes office"
+        if self.sink and not self.publisher.claimed:
+            self._claim()
+        elif self.sink:
+            self._deliver_since(self.publisher.next_stable)
+        for task in self.downstream:
+            message = UpstreamResumed(
+                cause=speaker.cause, task=task, upstream=speaker.task, term=speaker.term
+            )
+            speaker.tell(task, None, message)
+
+    def progress_reported(self, item: ProgressReported) -> None:
+        if self._speaker.term is not None:
+            return
+        self.sent_below = max(self.sent_below, item.sent_below)
+        if self.sink:
+            self.outbox.trim_all(self.sent_below)
+
+    def report_progress(self, position: int) -> None:
+        """To a replica. Whether there is one only the coordinator knows: the plan may change."""
+        speaker = self._speaker
+        if speaker.term is None:
+            return
+        self.reported_at = speaker.now
+        self.reported_below = self.publisher.confirmed if self.sink else position
+        message = ProgressReported(
+            cause=speaker.cause, task=speaker.task, sent_below=self.reported_below
+        )
+        speaker.tell(speaker.task, None, message)
+
+    # -- publishing ------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        speaker = self._speaker
+        assert speaker.term is not None
+        speaker.emit(
+            ClaimOutput(
+                cause=speaker.cause,
+                task=speaker.task,
+                incarnation=speaker.incarnation,
+                term=speaker.term,
+            )
+        )
+
+    def claimed(self, item: OutputClaimed, tentative: Outputs) -> None:
+        """The partition is ours: publish what it lacks."""
+        if self.publisher.claimed:
+            return
+        self.publisher.claim(item.next_stable, item.next_tentative)
+        self.outbox.trim_all(self.publisher.confirmed)
+        self._deliver_since(item.next_stable)
+        for batch in sorted(tentative):
+            self.publisher.tentative(batch, tentative[batch][0])
+
+    def publish(self) -> None:
+        """Append what waits, unless something is on its way."""
+        if self.publisher.take():
+            self._append()
+
+    def _append(self) -> None:
+        speaker = self._speaker
+        assert speaker.term is not None
+        speaker.emit(
+            PublishOutput(
+                cause=speaker.cause,
+                task=speaker.task,
+                incarnation=speaker.incarnation,
+                term=speaker.term,
+                sequence=self.publisher.sequence,
+                records=self.publisher.in_flight,
+            )
+        )
+
+    def repeat(self) -> None:
+        """A sink asks its partition again for what was not answered."""
+        if self.sink and self._speaker.term is not None:
+            if not self.publisher.claimed:
+                self._claim()
+            elif self.publisher.in_flight:
+                self._append()
+
+    def published(self, item: OutputPublished) -> bool:
+        """Records are in the partition; True if a replica should hear of it before its outbox is
+        full."""
+        if not self.publisher.confirm(item.sequence):
+            return False
+        self.outbox.trim_all(self.publisher.confirmed)
+        return self.publisher.confirmed >= self.reported_below + self.window // 2
+
+    def validate(self, position: int) -> None:
+        if self.outbox.outputs:
+            self.outbox.validate(position, self.window)
+        if self.sink:
+            self.publisher.validate()
