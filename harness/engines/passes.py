@@ -37,6 +37,9 @@ from harness.measure.collector import Collector, Message
 from workloads.base import Workload
 
 OUT_PARTITIONS = 2
+MARKER_S = 0.1
+"""At most between two markers in a partition, whatever the engine: all get the same input, and a
+partition in which little comes keeps none of them waiting."""
 HEAD_START_S = 0.7
 """Between the order to begin and the first record, at least."""
 DRAIN_S = 90.0
@@ -110,8 +113,10 @@ def align(unix_s: float, *periods_s: float) -> float:
     return float(math.ceil(Fraction(unix_s) / common) * common)
 
 
-def load_plan(workload: Workload, rate: RateProfile, topic_of: Mapping[str, str]) -> LoadPlan:
-    """The sources' streams; the rate is dealt out by their shares."""
+def load_plan(
+    workload: Workload, rate: RateProfile, topic_of: Mapping[str, str], *, marker_s: float = 0.0
+) -> LoadPlan:
+    """The sources' streams; the rate is dealt out by their shares. ``marker_s``: see `Stream`."""
     total = sum(source.share for source in workload.sources)
     return LoadPlan(
         streams=[
@@ -122,6 +127,8 @@ def load_plan(workload: Workload, rate: RateProfile, topic_of: Mapping[str, str]
                     tuple((seconds, r * source.share / total) for seconds, r in rate.segments)
                 ),
                 records=source.records,
+                marker_s=marker_s,
+                marker=source.marker,
             )
             for source in workload.sources
         ]
@@ -138,7 +145,8 @@ class Pass:
         self._directory, self._context = directory, context
         token = f"{cluster.kafka.topic_prefix}{plan.name}-{secrets.token_hex(4)}"
         topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
-        self._load = load_plan(plan.workload, plan.rate, topic_of)
+        marker_s = min(plan.interval_s, MARKER_S)
+        self._load = load_plan(plan.workload, plan.rate, topic_of, marker_s=marker_s)
         self.work = Work(
             name=token,
             workload=plan.workload,

@@ -45,6 +45,8 @@ class _Sender:
         self._source = built
         self.total = stream.rate.records
         self.sent = 0
+        self._marked = 0
+        """The last marker that every partition has got."""
         self.acknowledged = 0
         self.lost: Counter[str] = Counter()
         """How many records the client gave up, by its reason."""
@@ -53,9 +55,13 @@ class _Sender:
 
     def advance(self) -> int:
         """Send what is due; returns how many records that were."""
-        due = self.stream.rate.due(time.time() - self._start_unix_s)
+        elapsed_s = time.time() - self._start_unix_s
+        due = self.stream.rate.due(elapsed_s)
         until = min(due, self.sent + _MOST_AT_ONCE)
-        if until <= self.sent or len(self._producer) > _MOST_QUEUED:
+        if len(self._producer) > _MOST_QUEUED:
+            return 0
+        if until <= self.sent:
+            self._mark(elapsed_s)
             return 0
         indices = np.arange(self.sent, until)
         intended = self.stream.rate.intended_s(indices) + self._start_unix_s
@@ -64,7 +70,28 @@ class _Sender:
         self.lag.add(time.time() - intended)
         count = until - self.sent
         self.sent = until
+        self._mark(elapsed_s if until == due else float(intended[-1]) - self._start_unix_s)
         return count
+
+    def _mark(self, reached_s: float) -> None:
+        """Everything before ``reached_s`` has been sent: say so in every partition, once."""
+        marker = self.stream.markers_until(reached_s)
+        if marker <= self._marked:
+            return
+        self._marked = marker
+        at_unix_s = np.array([self._start_unix_s + marker * self.stream.marker_s])
+        for partition in range(self.stream.partitions):
+            self._producer.produce(
+                self.stream.topic,
+                self.stream.marker,
+                partition=partition,
+                timestamp=int(whole_ms(at_unix_s)[0]),
+                on_delivery=self._count_marker,
+            )
+
+    def _count_marker(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.lost[str(error)] += 1
 
     def _send(
         self,

@@ -33,12 +33,23 @@ class Stream:
     rate: RateProfile
     records: Reference
     """Builds the `workloads.base.RecordSource` in the generator's process."""
+    marker_s: float = 0.0
+    """Every so often each partition gets a record without content, so that event time moves on
+    where no record comes; 0: never. Markers count for nothing and are no records of the load."""
+    marker: bytes = b""
 
     def __post_init__(self) -> None:
         if self.partitions < 1:
             raise UsageError(
                 f"topic {self.topic} has {self.partitions} partitions", remedy="give it 1 or more"
             )
+
+    def markers_until(self, elapsed_s: float) -> int:
+        """How many markers are due in each partition so long after the start; marker k stands for
+        the instant k · ``marker_s``."""
+        if not self.marker_s:
+            return 0
+        return int(min(elapsed_s, self.rate.duration_s) / self.marker_s + 1e-9)
 
     def counts(self) -> list[int]:
         """How many records each partition gets."""
@@ -50,8 +61,8 @@ class Stream:
     def intended_s(self, partition: int, offsets: NDArray[np.int64]) -> Floats:
         """When the records at these offsets were meant to be sent, in seconds from the start.
 
-        Offset k of a partition is its k-th record: the producer is idempotent, so nothing is
-        sent twice or out of order.
+        Offset k of a partition is its k-th record where there are no markers: the producer is
+        idempotent, so nothing is sent twice or out of order.
         """
         return self.rate.intended_s(offsets * self.partitions + partition)
 
@@ -61,6 +72,8 @@ class Stream:
             "partitions": self.partitions,
             "rate": self.rate.to_json(),
             "records": self.records.to_json(),
+            "marker_s": self.marker_s,
+            "marker": self.marker.hex(),
         }
 
     @classmethod
@@ -70,6 +83,8 @@ class Stream:
             partitions=data["partitions"],
             rate=RateProfile.from_json(data["rate"]),
             records=Reference.from_json(data["records"]),
+            marker_s=data["marker_s"],
+            marker=bytes.fromhex(data["marker"]),
         )
 
 

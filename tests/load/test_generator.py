@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,27 @@ def test_every_record_is_where_and_when_the_plan_says(broker: Broker, tmp_path: 
         assert all(
             abs(item[1] / 1000 - m) <= 0.001 for item, m in zip(got, meant.tolist(), strict=True)
         )
+
+
+def test_markers_move_time_on_where_no_record_comes(broker: Broker, tmp_path: Path) -> None:
+    """Behind everything that is earlier, and none before its instant's records."""
+    rate = RateProfile(((0.2, 100), (0.5, 0), (0.3, 100)))
+    planned = replace(stream(rate), marker_s=0.1, marker=b"marker")
+    start = float(int(time.time()) + 2)
+    with generate(broker, tmp_path / "log", planned) as load:
+        load.start(start)
+        assert load.wait(60)
+        assert load.result().records == planned.rate.records == 50
+    for partition in range(2):
+        got = broker.read("lines", partition, 30)
+        times = [round(item[1] / 1000 - start, 3) for item in got]
+        marks = [at for at, item in zip(times, got, strict=True) if item[2] == b"marker"]
+        assert marks == sorted(set(marks))
+        assert {0.3, 0.4, 0.5, 0.6} & set(marks), "in the pause, too"
+        for number, (at, item) in enumerate(zip(times, got, strict=True)):
+            if item[2] == b"marker":
+                assert max(times[:number], default=0.0) < at + 0.1, "the batch before is whole"
+                assert min(times[number + 1 :], default=9.0) >= at, "nothing of it comes later"
 
 
 def test_streams_share_one_start_and_one_process(broker: Broker, tmp_path: Path) -> None:

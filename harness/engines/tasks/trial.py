@@ -142,7 +142,8 @@ class Trial:
         token = f"{engine.fleet.cluster.kafka.topic_prefix}trial-{secrets.token_hex(4)}"
         self._topic_of = {source.name: f"{token}-{source.name}" for source in workload.sources}
         self._out = f"{token}-out"
-        self._load = load_plan(workload, RateProfile.constant(rate_per_s, seconds), self._topic_of)
+        rate = RateProfile.constant(rate_per_s, seconds)
+        self._load = load_plan(workload, rate, self._topic_of, marker_s=interval_s)
         self.killed: list[Victim] = []
         """Nodes that a kill has reached, in order."""
         self.coordinator_kills = 0
