@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.processes import marked
 from harness.engines.base import Setup
+from harness.engines.tasks.endure import endure
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.engines.tasks.trial import Disturb, Disturbance, Trial
+from harness.errors import UsageError
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
-from workloads.wordcount import word_count
+from workloads.base import Reference, Workload
+from workloads.toolkit.operators import Program, TableTask, Timeline
+from workloads.wordcount import Lower, program, word_count
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
@@ -96,3 +102,50 @@ def test_every_other_scheme_survives_a_kill(
     done = trial(engine, tmp_path, scheme).run([kill(3, "r1n1")])
     assert done.kills == 1
     assert done.failures == 0, done
+
+
+def test_twenty_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
+    """Under every scheme in turn, with racks, the coordinator and frozen nodes among them."""
+    tally = endure(
+        engine, WORDS, tmp_path, kills=20, seed=1, rate_per_s=200, seconds=20, report=silent
+    )
+    assert tally.kills >= 20
+    assert tally.failures == 0, tally
+
+
+def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Path) -> None:
+    """The last test here: the pass ends where it is."""
+    broken = replace(WORDS, program=Reference(target=f"{Path(__file__).resolve()}:broken_program"))
+    assert broken.reference is not None
+    carried = Reference(target=f"{Path(__file__).resolve()}:broken_workload")
+    engine.setup = Setup(scheme="checkpoint", parameters={"checkpoint_s": 1.0})
+    engine.check()
+    trial = Trial(engine, replace(broken, reference=carried), tmp_path, rate_per_s=200, seconds=6)
+    with pytest.raises(UsageError, match=r"task lower\.\d on node r\dn\d raised") as caught:
+        trial.run()
+    assert "this word is too much" in str(caught.value)
+
+
+class Broken(Lower):
+    """Fails in the middle of the input."""
+
+    def work(
+        self, state: None, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[None, tuple[pa.Table, ...]]:
+        if batch > 20:
+            raise ValueError("this word is too much")
+        return super().work(state, batch, inputs)
+
+
+def broken_program(*, timeline: Timeline, rate: float | None = None) -> Program:
+    code = program(timeline=timeline, rate=rate, depth=4)
+
+    def task(operator: str, index: int) -> TableTask:
+        return Broken(2) if operator == "lower" else code.task(operator, index)
+
+    return replace(code, task=task)
+
+
+def broken_workload() -> Workload:
+    """As the nodes build it."""
+    return replace(WORDS, program=Reference(target=f"{Path(__file__).resolve()}:broken_program"))

@@ -8,12 +8,14 @@ module                  what it does
 `coordinator`           the process of the coordinator
 `driver`, `daemon`      the process that places nodes on executors, and what forks them there
 `node`, `hosted`        the process of a node, and one pass on it
+`copies`                what the copies on a node read
 `job`                   what all processes of a pass are told
 `control`               one authenticated connection per node to the coordinator
 `store`                 checkpoints and the registry in Redis, fenced by term
 `exchange`              batches between tasks, sources and output through Kafka
 `pacing`                a node's declared speed and a link's delay, by timers
 `reading`               what the out topic held, and what it should have held
+`trial`, `endure`       a pass that is disturbed on purpose, and one after the other
 ======================  =======================================================================
 
 A process that the harness kills is dead at once: the kernel closes its connection to the

@@ -23,8 +23,8 @@ from harness.child import Emit, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.codec import decode, encode, from_parts, to_parts
 from harness.engines.tasks.control import Connection, Listener
-from harness.engines.tasks.hosted import now_us
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.store import Store
 from harness.protocol import effects as do
 from harness.protocol import inputs as told

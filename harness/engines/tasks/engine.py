@@ -20,7 +20,7 @@ from harness.engines.tasks.fleet import Fleet
 from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
 from harness.engines.tasks.reading import plain, read_input, read_results
 from harness.engines.topics import topics
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
@@ -122,7 +122,7 @@ class TaskEngine:
         return read_results(messages, work.workload, start_unix_s)
 
     def events(self) -> Sequence[Event]:
-        found = [*self._recoveries(), *self._deaths()]
+        found = [*self._recoveries(), *self._deaths(), *self._unstored()]
         return sorted(found, key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
@@ -163,8 +163,7 @@ class TaskEngine:
 
     def published(self, sink: int) -> int:
         """The first batch whose stable output a sink has not reported to be published."""
-        said = [e["below"] for e in self._events("published") if e["task"] == sink]
-        return max(said, default=0)
+        return self.fleet.published.get(sink, 0)
 
     def notes(self) -> list[Noted]:
         """What became of copies, by the monotonic clock of the machine."""
@@ -176,9 +175,17 @@ class TaskEngine:
 
     def raise_problems(self) -> None:
         """Raise what a process of the engine could not go on with."""
-        for event in self._events("problem"):
+        for event in self.fleet.problems:
             name = self.fleet.nodes[event["node"]].name
-            raise EnvironmentFailure(f"node {name}: {event['what']}", remedy=event["remedy"])
+            if event["event"] == "problem":
+                raise EnvironmentFailure(f"node {name}: {event['what']}", remedy=event["remedy"])
+            note = from_parts(event["note"])
+            raise UsageError(
+                f"task {self._running().wiring.names[note.task]} on node {name} raised in batch "
+                f"{note.position}:\n{note.why}",
+                remedy="correct the operator: it must be a function of its arguments that takes "
+                "every batch of the input",
+            )
         for child in (self.fleet.coordinator, self.fleet.driver):
             if child is not None and child.exit_code is not None:
                 raise child.failure(f"{child.name} has ended")
@@ -261,6 +268,18 @@ class TaskEngine:
                 target=self.fleet.nodes[event["node"]].name,
                 cause=f"life {event['boot']} of the node {'ended' if left else 'began'}",
             )
+
+    def _unstored(self) -> Iterator[Event]:
+        """Checkpoints that the store had no room for: the task goes on without them."""
+        for noted in self.notes():
+            if noted.note.event is CopyEvent.UNSTORED:
+                yield Event(
+                    kind=EventKind.FAILED,
+                    at_unix_s=self._unix_s(noted.at_us),
+                    target=self._running().wiring.names[noted.note.task],
+                    cause="a checkpoint was not stored",
+                    detail={"error": noted.note.why},
+                )
 
     def _unix_s(self, at_us: int) -> float:
         return (at_us + self._unix_us) / 1e6

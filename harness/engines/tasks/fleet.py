@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ from harness.cluster.processes import HostProcess
 from harness.engines.metering import used_by
 from harness.engines.tasks.job import Job
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
+from harness.protocol.effects import CopyEvent
 
 EXECUTORS_WITHIN_S = 180.0
 NODES_WITHIN_S = 120.0
 _LOOK_S = 0.02
+_FAILED = f'"event":"{CopyEvent.FAILED}"'
+"""In a note as it travels: looked for there, because few of them are worth decoding."""
 
 CONF = {
     "spark.app.name": "faultline tasks",
@@ -45,10 +48,14 @@ class Fleet:
         self._secret = secrets.token_hex(32)
         self._run = f"{cluster.redis.key_prefix}engine-{secrets.token_hex(6)}"
         self._port = 0
+        self._job_run = ""
         self._stopping = threading.Event()
         self._boots: dict[int, int] = {}
         """Node to the newest life that is connected."""
-        self._registered: Callable[[int, int], None] = lambda node, boot: None
+        self.published: dict[int, int] = {}
+        """In this pass, sink to the first batch that it has not reported to be published."""
+        self.problems: list[Event] = []
+        """In this pass, what a process could not go on with, and operators that raised."""
         self.coordinators: list[Child] = []
         """All lives of the coordinator, the newest last."""
         self.driver: Child | None = None
@@ -118,6 +125,9 @@ class Fleet:
 
     def begin(self, job: Job) -> None:
         """Let the coordinator, in whichever life, decide about ``job``."""
+        if job.run != self._job_run:
+            self._job_run = job.run
+            self.published, self.problems = {}, []
         mark = self.coordinator.mark()
         self.coordinator.send({"order": "begin", "job": job.to_json()})
         self.coordinator.wait_for(
@@ -212,5 +222,9 @@ class Fleet:
                 node, process = self.nodes[event["node"]], HostProcess.from_json(event["process"])
                 self.cluster.register_host(node.name, process)
             self._boots[event["node"]] = event["boot"]
+        elif event["event"] == "published":
+            self.published[event["task"]] = event["below"]
+        elif event["event"] == "problem" or (event["event"] == "note" and _FAILED in event["note"]):
+            self.problems.append(event)
         elif event["event"] == "left" and self._boots.get(event["node"]) == event["boot"]:
             del self._boots[event["node"]]

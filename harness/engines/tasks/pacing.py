@@ -8,6 +8,7 @@ cannot make one faster than it is.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,6 +16,11 @@ from typing import Any, Self
 from harness.errors import UsageError
 
 US_PER_S = 1_000_000
+
+
+def now_us() -> int:
+    """This process's clock: monotonic, so that a wall clock that jumps changes nothing."""
+    return time.monotonic_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
