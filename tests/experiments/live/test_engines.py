@@ -1,0 +1,117 @@
+"""What the figure of both engines makes of passes: on passes made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.live.engines import LIMITS, claims, compare, recoveries
+from harness.claims import ClaimKind
+from tests.engines.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
+
+KILL = injected(SCHEDULE)[:1]
+KILLED_S = KILL[0].at_unix_s - START
+
+
+def noticed(*rows: tuple[float, str, str]) -> pd.DataFrame:
+    """Incidents so many milliseconds after the kill: (ms, event, target)."""
+    return pd.DataFrame(
+        [
+            {
+                "at_s": KILLED_S + ms / 1000,
+                "event": event,
+                "target": target,
+                "cause": "replica",
+                "tasks": "count.0",
+                "detected_unix_s": 5.0 if target == "r1n1" else 6.0,
+            }
+            for ms, event, target in rows
+        ]
+    )
+
+
+def kill(*rows: tuple[float, str, str]) -> dict[str, Any]:
+    frame = recoveries(record(failures=KILL, incidents=noticed(*rows)))
+    [row] = frame.to_dict("records")
+    return {str(name): value for name, value in row.items()}
+
+
+def test_a_kill_is_seen_and_restored() -> None:
+    row = kill(
+        (3, "failed", "r1n1"),
+        (4, "detected", "r1n1"),
+        (9, "detected", "r1n2"),
+        (20, "recovered", "r1n1"),
+        (30, "recovered", "r1n2"),
+    )
+    assert row["node"] == "r1n1"
+    assert row["seen_ms"] == pytest.approx(3)
+    assert row["takeover_ms"] == pytest.approx(16)
+    assert row["restored_ms"] == pytest.approx(20)
+
+
+def test_a_kill_that_was_noticed_before_its_instant_was_read() -> None:
+    row = kill((-8, "failed", "r1n1"), (-7, "detected", "r1n1"), (12, "recovered", "r1n1"))
+    assert row["seen_ms"] == pytest.approx(-8)
+    assert row["restored_ms"] == pytest.approx(12)
+
+
+def test_what_did_not_come_back_has_no_time() -> None:
+    row = kill((3, "failed", "r1n1"), (4, "detected", "r1n1"))
+    assert row["seen_ms"] == pytest.approx(3)
+    assert row["takeover_ms"] is None
+    assert row["restored_ms"] is None
+    assert kill((9_000, "failed", "r1n1"))["seen_ms"] is None
+
+
+def test_equal_output_has_nothing_wrong() -> None:
+    found = deliveries().assign(stability="stable")
+    assert compare(found, truth(), WORKLOAD) == {"lost": 0, "duplicated": 0, "contradictions": 0}
+
+
+def test_whatever_is_wrong_is_counted() -> None:
+    found = deliveries().assign(stability="stable")
+    wrong = found["count"].where(found.index > 0, found["count"] + 1)
+    changed = found.assign(count=wrong)
+    assert compare(changed, truth(), WORKLOAD)["contradictions"] == 1
+    assert compare(found.iloc[2:], truth(), WORKLOAD)["lost"] == 2
+    twice = pd.concat([found, found.iloc[:3]])
+    assert compare(twice, truth(), WORKLOAD)["duplicated"] == 3
+    tentative = found.assign(stability="tentative")
+    assert compare(tentative, truth(), WORKLOAD)["lost"] == len(truth())
+
+
+def table(*, ours: float, theirs: float, restored_ms: float, failures: int = 0) -> pd.DataFrame:
+    rates: list[dict[str, Any]] = [
+        {"part": "rate", "engine": name, "scheme": "checkpoint", "interval_s": 0.1,
+         "records_per_core_s": rate, "latency_p50_s": latency_s, "results": 10, "due": 10}
+        for name, rate, latency_s in (("tasks", ours, 0.03), ("structured", theirs, 0.7))
+    ]  # fmt: skip
+    kills: list[dict[str, Any]] = [
+        {"part": "recovery", "engine": "tasks", "scheme": scheme, "seen_ms": 3.0,
+         "takeover_ms": 5.0, "restored_ms": restored_ms, "failures": failures}
+        for scheme in ("active", "checkpoint")
+    ]  # fmt: skip
+    return pd.DataFrame(rates + kills)
+
+
+def test_every_sentence_can_hold_and_can_fail() -> None:
+    good = claims(table(ours=200_000, theirs=10_000, restored_ms=20))
+    assert all(claim.held for claim in good)
+    bad = claims(table(ours=50_000, theirs=10_000, restored_ms=900, failures=2))
+    failed = {claim.text for claim in bad if claim.held is False}
+    assert len(failed) == 4
+    broken = [claim for claim in bad if claim.held is False and claim.kind is ClaimKind.INVARIANT]
+    assert len(broken) == 1
+
+
+def test_what_was_not_measured_is_not_judged() -> None:
+    part = table(ours=1, theirs=1, restored_ms=1)
+    kills = part[part["part"] == "recovery"]
+    assert len(claims(kills)) == 6
+    rates = part[(part["part"] == "rate") & (part["engine"] == "tasks")]
+    ours = [claim for claim in claims(rates) if claim.kind is ClaimKind.HYPOTHESIS]
+    assert [claim.held for claim in ours] == [None, None]
+    assert set(LIMITS) >= {"seen_p50_ms", "restored_checkpoint_p50_ms"}
