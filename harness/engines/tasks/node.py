@@ -114,7 +114,7 @@ class NodeProcess:
         """Do what a frame says; False at the end."""
         if "order" in frame:
             self._ordered(frame["order"])
-        elif "begin" in frame:
+        elif "begin" in frame and not self._runs(frame["begin"]["run"]):
             self._end_pass()
             job = Job.from_json(frame["begin"])
             self._pass_store = Store(RedisEndpoint(**self._arguments["redis"]), job.run)
@@ -127,6 +127,10 @@ class NodeProcess:
         elif "end" in frame:
             self._end_pass()
         return "leave" not in frame
+
+    def _runs(self, run: str) -> bool:
+        """Whether this pass is hosted already: a coordinator that came back does not know."""
+        return self._hosted is not None and self._hosted.job.run == run
 
     def _ordered(self, head: str) -> None:
         if self._hosted is not None:
