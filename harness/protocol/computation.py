@@ -154,6 +154,14 @@ class Computation:
             )
         )
 
+    def regain_state(self) -> None:
+        """The tentative computation has taken the state away, and it is wanted before the input
+        comes that will need it."""
+        assert not self.busy, "one request at a time"
+        self.busy = True
+        self.ticket += 1
+        self._rebuild()
+
     def _rebuild(self) -> None:
         assert self.basis is not None, "only a tentative computation takes the state away"
         assert self._rules is not None

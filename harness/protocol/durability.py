@@ -84,9 +84,12 @@ class Durability:
             and self._local
             and self._speaker.term is not None
             and self._computation.position - self.stored >= self._every
-            and not (self.unstored or self._computation.state is NoState.GONE)
+            and not self.unstored
         ):
-            self._checkpoint()
+            if self._computation.state is NoState.GONE:
+                self._computation.regain_state()  # with the next heartbeat there is one to store
+            else:
+                self._checkpoint()
 
     def _checkpoint(self) -> None:
         speaker, computation, outbox = self._speaker, self._computation, self._outlet.outbox

@@ -178,6 +178,16 @@ def acknowledges_once(self: Any, item: Any) -> None:
 _replay_requested = TaskMachine._replay_requested
 
 
+def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
+    self.confirmed(item)
+
+
+def forgets_what_was_refused(self: Durability, item: Any) -> None:
+    """As if it were stored, only that nobody is told."""
+    self.unstored.clear()
+    self._store_after = 1 << 60
+
+
 def covers_nothing(_self: Any) -> None:
     """A replica that took over waits for the next checkpoint's turn."""
 
@@ -490,6 +500,8 @@ MUTATIONS = (
     Mutation("keep what comes too early", Inlet, "take", keeps_what_comes_early, LOCAL, 2),
     Mutation("lose an acknowledgement for good", TaskMachine, "_replay_requested", acknowledges_once, LOCAL, 3),
     Mutation("leave a state that took over uncovered", Durability, "cover", covers_nothing, REPLICAS, 3),
+    Mutation("take a checkpoint for stored that the store has refused", Durability, "refused", takes_a_refusal_for_a_confirmation, LOCAL, 8),
+    Mutation("never store again once the store was full", Durability, "refused", forgets_what_was_refused, LOCAL, 11),
     Mutation("trim before the checkpoint is durable", Durability, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
     Mutation("store no output buffer", Durability, "_store", forgets_output_buffer, LOCAL, 10),
     Mutation("skip a batch on restore", TaskMachine, "_loaded", skips_a_batch, LOCAL, 0),

@@ -40,6 +40,8 @@ class FaultKind(StrEnum):
     """``amount`` per cent of all messages get lost, as many repeated, and more reordered."""
     STORE = "store"
     """The store answers nothing."""
+    FULL = "full"
+    """The store has no room: it refuses checkpoints and answers everything else."""
     LOG = "log"
     """The log accepts and delivers nothing."""
     COORDINATOR = "coordinator"

@@ -91,6 +91,7 @@ def draw(
         *draw_knot(options, random("knot")),
         *draw_rival(options, random("rival")),
         *draw_raise(options, random("raise")),
+        *draw_full(options, random("full")),
     )
     options = replace(options, strategy=draw_strategy(options, random("strategy")))
     faults = draw_lasting(options, faults, random("lasting"))
@@ -315,6 +316,15 @@ def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:
     lost = max(0, at - options.scheme.suspect_after_us + random.randrange(-1_000_000, 1_000_000))
     node = random.randrange(len(options.nodes))
     return rival, Fault(kind=FaultKind.CRASH, at_us=lost, until_us=until, target=node)
+
+
+def draw_full(options: Options, random: Random) -> tuple[Fault, ...]:
+    """In one schedule of six the store has no room for a while."""
+    if random.random() >= 1 / 6:
+        return ()
+    at = random.randrange(options.interval_us, options.batches * options.interval_us)
+    until = at + random.choice((500_000, 3_000_000, 10_000_000))
+    return (Fault(kind=FaultKind.FULL, at_us=at, until_us=until),)
 
 
 def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.engines.hosting import NoRoom
 from harness.protocol.inputs import Checkpoint
 
 
@@ -16,6 +17,8 @@ class Store:
         self.registry_terms: dict[int, int] = {}
         """Owner to the term that it was given."""
         self.written = 0
+        self.full = 0
+        """By how many faults it has no room for checkpoints."""
 
     def claim(self, task: int, term: int | None) -> bool:
         """Refuse lower terms from now on; False if this one is refused. None claims nothing."""
@@ -27,9 +30,11 @@ class Store:
         return True
 
     def put(self, checkpoint: Checkpoint) -> bool:
-        """Keep ``checkpoint``; False if its term is refused."""
+        """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
         if not self.claim(checkpoint.task, checkpoint.term):
             return False
+        if self.full:
+            raise NoRoom("the simulated store is full")
         kept = self._checkpoints.setdefault(checkpoint.task, {})
         kept[checkpoint.position] = checkpoint
         self.written += 1

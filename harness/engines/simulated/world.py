@@ -89,6 +89,8 @@ class World(Serving):
                 self.loss_percent += fault.amount
             case FaultKind.STORE:
                 self.store_away += 1
+            case FaultKind.FULL:
+                self.store.full += 1
             case FaultKind.LOG:
                 self.log_away += 1
             case FaultKind.COORDINATOR:
@@ -125,6 +127,8 @@ class World(Serving):
                 self.loss_percent -= fault.amount
             case FaultKind.STORE:
                 self.store_away -= 1
+            case FaultKind.FULL:
+                self.store.full -= 1
             case FaultKind.LOG:
                 self.log_away -= 1
                 self._pump_all()
