@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from harness.cluster.base import Cluster, Node, Usage
+from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import Engine, EngineKind, Event, EventKind, Needs, Scored, Setup, Work
 from harness.engines.codec import from_parts
 from harness.engines.restoration import Noted, Restorations
@@ -335,6 +335,16 @@ class TaskEngineKind(EngineKind):
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:
         return running_engine(setup, cluster)
+
+    def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
+        if workload.program is None:
+            return f"workload {workload.name!r} has no topology of tasks, only a query"
+        if spec.cores_per_worker < spec.nodes_per_worker:
+            return (
+                f"every node is a task that runs all the time, and a worker of the cluster has "
+                f"{spec.nodes_per_worker} nodes on {spec.cores_per_worker} slots"
+            )
+        return super().lacks(setup, workload, spec)
 
     def key(self, setup: Setup) -> str:
         """Processes know no scheme; only how soon dead ones come back is theirs."""

@@ -1,0 +1,90 @@
+"""What the task engine says of itself before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.cluster.base import ClusterSpec
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngineKind, scheme_of
+from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
+from harness.errors import UsageError
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Recovery
+from harness.protocol.schemes import SCHEMES
+from workloads.wordcount import word_count
+
+WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
+WIRING = wiring_for(WORDS, 100_000, {})
+SPEC = ClusterSpec(racks=2, nodes_per_worker=2, cores_per_worker=2)
+KIND = TaskEngineKind()
+
+
+def nodes(slots: int = 4) -> tuple[NodeInfo, ...]:
+    names = [("r1n1", "r1"), ("r1n2", "r1"), ("r2n1", "r2"), ("r2n2", "r2")]
+    return tuple(NodeInfo(name=name, rack=rack, slots=slots) for name, rack in names)
+
+
+def test_it_knows_every_scheme_of_the_protocol() -> None:
+    assert set(KIND.schemes) == set(SCHEMES)
+    for scheme in SCHEMES:
+        assert KIND.lacks(Setup(scheme=scheme), WORDS, SPEC) is None
+
+
+def test_it_says_what_it_cannot_run() -> None:
+    checkpoint = Setup(scheme="checkpoint")
+    alone = KIND.lacks(checkpoint, WORDS, ClusterSpec(racks=1))
+    assert alone is not None
+    assert "2 nodes" in alone
+    tight = KIND.lacks(checkpoint, WORDS, ClusterSpec(nodes_per_worker=3, cores_per_worker=2))
+    assert tight is not None
+    assert "3 nodes on 2 slots" in tight
+    query = KIND.lacks(checkpoint, replace(WORDS, program=None), SPEC)
+    assert query is not None
+    assert "only a query" in query
+    with pytest.raises(UsageError, match="no scheme 'chekpoint'"):
+        KIND.lacks(Setup(scheme="chekpoint"), WORDS, SPEC)
+
+
+def test_intervals_are_counted_in_batches() -> None:
+    scheme = scheme_of(Setup(scheme="global", parameters={"checkpoint_s": 2.0}), WIRING, 0.1)
+    assert scheme.recovery is Recovery.GLOBAL
+    assert scheme.checkpoint_every == 20
+
+
+def test_a_plan_for_another_topology_is_refused() -> None:
+    with pytest.raises(UsageError, match="names task 99"):
+        scheme_of(Setup(scheme="ppa", parameters={"plan": "0,99"}), WIRING, 0.1)
+
+
+def test_the_racks_take_turns_and_leave_room_for_the_loss_of_one() -> None:
+    placement = spread(WIRING, nodes())
+    assert [nodes()[n].rack for n in placement[:4]] == ["r1", "r2", "r1", "r2"]
+    assert slots_per_node(14, {"r1": 2, "r2": 2}) == 7
+    assert slots_per_node(14, {"r1": 3}) == 7
+    with pytest.raises(UsageError, match="its own loss"):
+        slots_per_node(3, {"r1": 1})
+
+
+def test_a_job_crosses_a_connection() -> None:
+    assert WORDS.reference is not None
+    job = Job(
+        run="pass",
+        workload=WORDS.reference,
+        start_us=1_800_000_000_000_000,
+        batch_us=100_000,
+        scheme=scheme_of(Setup(scheme="active"), WIRING, 0.1),
+        nodes=nodes(),
+        placement=spread(WIRING, nodes()),
+        topic_of={"lines": "in"},
+        data_topic="data",
+        out_topic="out",
+        out_partitions=2,
+    )
+    again = Job.from_json(job.to_json())
+    assert again == job
+    assert again.wiring == WIRING
+    assert again.source(1) == ("in", 1)
+    assert again.out_partition(WIRING.sinks[0]) == 0
