@@ -58,9 +58,11 @@ LOCALITY_NOTE = (
 NOTES = (
     "The workload is the utilization paper's: sliding-window word counts over real text, with "
     "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
-    "Each run warms its applications up on other topics first (smoke: not at all), then runs the "
-    "no-failure twin, then the same input with the kill; only the last two are measured, and "
-    "their first 5 s (smoke: 1 s) count for no latency. Applications are kept between the "
+    "Each run warms its applications up on other topics first, until batches no longer become "
+    "shorter (smoke: not at all), then runs the no-failure twin and the same input with the kill, "
+    "in every other repetition the other way round; only these two are measured, and their first "
+    "5 s (smoke: 1 s) count for no latency. A run that was invalid or whose twin fell behind is "
+    "made again, up to twice. Applications are kept between the "
     "runs of one command, so drivers and surviving executors are warm when the kill comes; the "
     "executor that replaces a killed one is cold.",
     LOCALITY_NOTE,

@@ -104,7 +104,7 @@ class _Seen:
     def __init__(
         self, record: PassRecord, truth: pd.DataFrame, workload: Workload, identity: Sequence[str]
     ) -> None:
-        self.record = record
+        self.record, self.window_s = record, workload.window_s
         self.versions: Versions = versions(record.deliveries, identity, workload.values)
         self.first = with_latency(self.versions.first, record, workload)
         self.windows = summarize_windows(self.first, truth, partial(_due_s, record, workload))
@@ -228,6 +228,8 @@ def _latencies(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
     return {
         **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
         **_quantiles("twin_latency", settled_latency_s(calm.first, settle_s)),
+        **_quantiles("end_latency", _end_latency_s(broken, settle_s)),
+        **_quantiles("twin_end_latency", _end_latency_s(calm, settle_s)),
         "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,
     }
 
@@ -270,6 +272,14 @@ def _first_recovery(after: pd.DataFrame) -> dict[str, Any]:
         return dict.fromkeys(names) | {"recovery_why_not": Unrecovered.NOTHING_FAILED.value}
     row = after.iloc[0].astype(object)
     return {name: None if pd.isna(row[name]) else row[name] for name in names}
+
+
+def _end_latency_s(seen: _Seen, settle_s: float) -> pd.Series[float]:
+    """Of the results that count for latency, how long after its window's end each arrived."""
+    counted = settled_latency_s(seen.first, settle_s).index
+    first = seen.first.loc[counted]
+    latency: pd.Series[float] = first["arrival_s"] - first["window_start_s"] - seen.window_s
+    return latency
 
 
 def _quantiles(name: str, latency_s: pd.Series[float]) -> dict[str, float | None]:

@@ -26,6 +26,12 @@ from harness.measure.versions import versions
 from harness.results.record import Outcome
 from workloads.base import Workload
 
+WARM_UP = "warm-up"
+"""The name of a pass that nobody measures."""
+STILL_FALLING = 0.9
+"""An engine is still warming up while its batches take less than this share of the time that they
+took in the piece of load before. Fixed on 2026-11-22."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRun:
@@ -40,10 +46,11 @@ class LiveRun:
     rate_per_s: float
     load_s: float
     warmup_s: float
-    """Load before the twin, on topics of its own, for the engine to compile; measured
-    by nobody."""
+    """Load before the twin, on topics of its own, for the engine to compile; measured by
+    nobody."""
     first_warmup_s: float
-    """Instead of ``warmup_s``, where the engine has run nothing before."""
+    """Instead of ``warmup_s``, where the engine has run nothing before: pieces of ``warmup_s``
+    until batches take no less time than in the piece before, for about so long at most."""
     settle_s: float
     """The first seconds of each pass, which count for no latency."""
     schedule: Schedule
@@ -65,15 +72,13 @@ def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
     directory = cluster.scratch(f"run-{context.directory.name}")
     passes = _Passes(run, cluster, engine, directory, context)
     warmup_s = run.warmup_s if engine.used else run.first_warmup_s
-    if warmup_s > 0:
-        passes.once("warm-up", warmup_s, NO_FAILURES)
+    passes.warm_up(run.warmup_s, at_most_s=warmup_s)
     if context.repeat % 2 == 0:
         twin = passes.once("twin", run.load_s, NO_FAILURES)
         failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
     else:  # what came first must not decide; what was restarted is as cold as at the beginning
         failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
-        if warmup_s > 0:
-            passes.once("warm-up", warmup_s, NO_FAILURES)
+        passes.warm_up(run.warmup_s, at_most_s=run.warmup_s)
         twin = passes.once("twin", run.load_s, NO_FAILURES)
     context.progress("scoring the accuracy")
     accuracy = score(passes.engine, twin, failed, work)
@@ -89,6 +94,14 @@ def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
         accuracy=accuracy,
         timed=run.timed,
     )
+
+
+def _typical_batch_s(record: PassRecord) -> float | None:
+    """The median duration of the batches with records in them; None if the engine tells none."""
+    batches = record.batches
+    if "duration_s" not in batches.columns or not (batches["rows"] > 0).any():
+        return None
+    return float(batches.loc[batches["rows"] > 0, "duration_s"].median())
 
 
 def lacking(run: LiveRun, spec: ClusterSpec) -> str | None:
@@ -134,6 +147,18 @@ class _Passes:
         self._run, self._cluster, self.engine = run, cluster, engine
         self._directory, self._context = directory, context
 
+    def warm_up(self, piece_s: float, *, at_most_s: float) -> None:
+        """Load that nobody measures, piece by piece, until batches no longer become shorter."""
+        spent_s, before_s = 0.0, float("inf")
+        while spent_s < at_most_s:
+            length_s = piece_s or at_most_s
+            record = self.once(WARM_UP, length_s, NO_FAILURES)
+            spent_s += length_s
+            typical_s = _typical_batch_s(record)
+            if typical_s is None or typical_s > STILL_FALLING * before_s:
+                return
+            before_s = typical_s
+
     def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
         with self._pass(name, load_s, schedule) as one:
             return one.run()
@@ -162,7 +187,8 @@ class _Passes:
             name=name,
             workload=self._run.workload,
             rate=RateProfile.constant(self._run.rate_per_s, load_s),
-            interval_s=self._run.interval_s,
+            # Batches that follow each other closely warm an engine sooner.
+            interval_s=min(self._run.interval_s, 1.0) if name == WARM_UP else self._run.interval_s,
             schedule=schedule,
             table=self._table(name),
         )
@@ -170,6 +196,6 @@ class _Passes:
 
     def _table(self, name: str) -> Path | None:
         """The database of a measured pass, kept beside the run's record."""
-        if not self._run.workload.into_table or name == "warm-up":
+        if not self._run.workload.into_table or name == WARM_UP:
             return None
         return self._context.directory / f"{self._run.workload.name}-{name}.sqlite"

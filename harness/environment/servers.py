@@ -14,6 +14,8 @@ from harness.environment.redis_server import find_redis
 from harness.errors import EnvironmentFailure
 
 UNKNOWN = "unknown"
+BROKER = "kafka_2.13"
+"""The artifact that is the broker; the connector for Spark carries a client of its own version."""
 
 
 @functools.cache
@@ -25,7 +27,7 @@ def server_versions() -> dict[str, str]:
     pinned = {jar.artifact: jar.version for jars in locked_jars().values() for jar in jars}
     return {
         "java": _said(_java, "-version", r'version "([^"]+)"'),
-        "kafka": pinned.get("kafka-clients", UNKNOWN),
+        "kafka": pinned.get(BROKER, UNKNOWN),
         "redis": _said(_redis, "--version", r"v=(\S+)"),
     }
 

@@ -46,6 +46,14 @@ METRICS: tuple[Metric, ...] = (
         "the actual, send time, and never capped.",
     ),
     Metric(
+        name="end_latency_s",
+        title="Latency from the window's end",
+        unit="s",
+        direction=Direction.LOWER,
+        definition="Arrival of a result minus the end of its window: what a user waits, whatever "
+        "the engine waits for. By this, and not by the latency above, engines are compared.",
+    ),
+    Metric(
         name="throughput_per_s",
         title="Throughput",
         unit="1/s",

@@ -84,6 +84,7 @@ def test_latency_counts_from_the_record_that_closes_a_window_for_this_engine() -
     """One that waits for no late record is not early by the watermark's delay."""
     found = values(closes_after_s=0.0)
     assert found["latency_p50_s"] == pytest.approx(2.0)
+    assert found["end_latency_p50_s"] == values()["end_latency_p50_s"] == pytest.approx(2.0)
 
 
 def test_windows_that_only_the_marker_closes_have_no_latency() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -153,24 +154,36 @@ def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
 # Rates
 
 
-def batches(rows: int, until_s: float) -> pd.DataFrame:
-    return pd.DataFrame({"at_s": [1.0, until_s], "dropped_rows": [0, 0], "rows": [0, rows]})
+def batches(share: float) -> pd.DataFrame:
+    """A batch every two seconds, which processes that share of what came since the last one."""
+    at_s = np.arange(2.0, LOAD_S + 1, 2.0)
+    rows = [round(share * 200)] * len(at_s)
+    return pd.DataFrame({"at_s": at_s, "dropped_rows": 0, "rows": rows})
 
 
-def test_a_rate_is_sustained_when_its_records_are_committed_in_time() -> None:
-    in_time = record(batches=batches(RATE.records, LOAD_S + 1))
+def test_a_rate_is_sustained_when_the_backlog_does_not_grow() -> None:
+    in_time = record(batches=batches(1.0))
     row = input_rate.summarize(in_time, WORKLOAD, 100)
     assert row["sustained"]
     assert row["processed_per_s"] == pytest.approx(100)
+    assert row["backlog_growth_per_s"] == pytest.approx(0, abs=0.1)
     assert row["latency_p50_s"] == pytest.approx(1.0)
     late_deliveries = in_time.deliveries.assign(arrival_s=lambda f: f["arrival_s"] + 7)
     for late in (
-        record(batches=batches(RATE.records, LOAD_S + 9)),
-        record(batches=batches(RATE.records * 9 // 10, LOAD_S)),
+        record(batches=batches(0.85)),
+        record(batches=batches(1.0).head(2)),
         replace(in_time, drained=False),
         replace(in_time, deliveries=late_deliveries),
     ):
         assert not input_rate.summarize(late, WORKLOAD, 100)["sustained"]
+
+
+def test_two_thirds_of_a_rate_in_time_and_the_rest_after_the_load_do_not_sustain_it() -> None:
+    rest = pd.DataFrame({"at_s": [LOAD_S + 5], "dropped_rows": [0], "rows": [RATE.records // 3]})
+    caught_up = record(batches=pd.concat([batches(0.67), rest], ignore_index=True))
+    row = input_rate.summarize(caught_up, WORKLOAD, 100)
+    assert not row["sustained"]
+    assert row["processed_per_s"] == pytest.approx(67, rel=0.01)
 
 
 def test_only_windows_that_a_record_closed_count_for_latency() -> None:
@@ -206,14 +219,19 @@ def test_rates_climb_until_the_engine_or_the_generator_gives_up() -> None:
         )
 
     saturated = until(4_000)
-    assert saturated.values == {"sustained_per_s": 1_000, "ended_by": "saturation"}
-    assert len(saturated.series["rates"]) == 2
+    assert saturated.values == {"sustained_per_s": 2_000, "ended_by": "saturation"}
+    assert saturated.series["rates"]["offered_per_s"].tolist() == [1_000, 4_000, 2_000]
+    assert until(1_500).values["sustained_per_s"] == 1_000
+    assert until(500).values["sustained_per_s"] is None
     assert until(1e9).values["ended_by"] == "the highest rate that was tried"
     late = until(1e9, invalid_from=16_000)
-    assert late.values == {"sustained_per_s": 4_000, "ended_by": "at 16000/s too late"}
+    assert late.values == {
+        "sustained_per_s": 4_000,
+        "ended_by": "the load generator, at 16000/s: too late",
+    }
     assert late.invalid is None
     assert len(late.series["rates"]) == 2
-    assert until(1e9, invalid_from=1_000).invalid == "at 1000/s too late"
+    assert until(1e9, invalid_from=1_000).invalid == "the load generator, at 1000/s: too late"
 
 
 def test_claims_about_rates(tmp_path: Path) -> None:
@@ -221,6 +239,9 @@ def test_claims_about_rates(tmp_path: Path) -> None:
     assert verdicts(list(input_rate.claims(rates(dropped_rows=1)))) == [False, True, True]
     assert verdicts(list(input_rate.claims(rates(sustained=True)))) == [True, False, None]
     assert verdicts(list(input_rate.claims(rates(latency_p99_s=1.0)))) == [True, True, False]
+    silent = rates()
+    silent.loc[~silent["sustained"].astype(bool), "latency_p99_s"] = None
+    assert verdicts(list(input_rate.claims(silent))) == [True, True, True]
     with styled():
         figure = new_figure(input_rate.EXPERIMENT.figure_size_in)
         input_rate.draw(rates(), figure)

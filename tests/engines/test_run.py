@@ -1,0 +1,52 @@
+"""Warming up: load in pieces until batches no longer become shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+import pytest
+
+from harness.engines.passes import PassRecord
+from harness.engines.run import _Passes
+from harness.failures.schedule import Schedule
+from tests.engines.constructed import record
+
+
+class Warming(_Passes):
+    """Its batches take what it is told, a piece of load after the other."""
+
+    def __init__(self, durations_s: Sequence[float | None]) -> None:
+        self.left: Iterator[float | None] = iter(durations_s)
+        self.pieces: list[float] = []
+
+    def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
+        self.pieces.append(load_s)
+        duration_s = next(self.left)
+        batches = pd.DataFrame({"at_s": [1.0, 2.0], "rows": [0, 9], "dropped_rows": 0})
+        if duration_s is not None:
+            batches = batches.assign(duration_s=[99.0, duration_s])
+        return record(batches=batches)
+
+
+@pytest.mark.parametrize(
+    ("durations_s", "pieces"),
+    [
+        ([5.4, 3.2, 3.1], 3),
+        ([5.4, 3.2, 2.0, 1.0, 0.5], 4),
+        ([1.0, 1.0], 2),
+        ([None], 1),
+    ],
+)
+def test_it_lasts_until_batches_are_as_short_as_they_get(
+    durations_s: Sequence[float | None], pieces: int
+) -> None:
+    passes = Warming(durations_s)
+    passes.warm_up(12, at_most_s=40)
+    assert passes.pieces == [12.0] * pieces, "at most 40 s and what is left of a piece"
+
+
+def test_without_a_piece_there_is_no_warm_up() -> None:
+    passes = Warming([])
+    passes.warm_up(0, at_most_s=0)
+    assert passes.pieces == []
