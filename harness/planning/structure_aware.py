@@ -37,13 +37,26 @@ Ranking = Callable[[Part, Booleans], Callable[[Step], float]]
 """Given a part and the plan: how good a step of that part is."""
 
 
+def _by_gain(_part: Part, _plan: Booleans) -> Callable[[Step], float]:
+    """What a step gains, whatever it costs."""
+    return lambda step: step.gain
+
+
 class StructureAware(Planner):
     """Grows the plan by complete MC-trees, the densest first."""
 
     name = "sa"
 
+    def __init__(self, *, nearly: float = NEARLY, by_gain: bool = False) -> None:
+        """``nearly`` is how dense a step must be, relative to the best one of its round, to be
+        taken with it; above 1 only the best one is, as the paper writes it. ``by_gain`` orders
+        the steps within a part by what they gain, as Algorithm 1 writes it, not by gain per unit.
+        """
+        self.nearly, self.by_gain = nearly, by_gain
+
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, None]:
-        search = Search(evaluator, budget)
+        ranking = _by_gain if self.by_gain else None
+        search = Search(evaluator, budget, ranking=ranking, nearly=self.nearly)
         while steps := search.best_steps():
             for step in steps:
                 search.take(step)
@@ -60,15 +73,16 @@ class Search:
         *,
         plan: Booleans | None = None,
         ranking: Ranking | None = None,
+        nearly: float = NEARLY,
     ) -> None:
         """``plan`` is what is alive already; ``ranking`` orders a part's steps, by their density
-        if None."""
+        if None; ``nearly`` as in `StructureAware`."""
         topology = evaluator.topology
         nothing = np.zeros(topology.task_count, dtype=np.bool_)
         self.plan: Booleans = nothing if plan is None else plan
         self.budget = budget
         self._evaluator = evaluator
-        self._ranking = ranking
+        self._ranking, self._nearly = ranking, nearly
         self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
         """The operators that the plan has a task of."""
         self._queries = _queries(evaluator)
@@ -105,7 +119,7 @@ class Search:
         touched: set[str] = set()
         budget = self.budget
         for step in ranked:
-            if step.density < NEARLY * ranked[0].density:
+            if taken and step.density < self._nearly * ranked[0].density:
                 break
             if step.cost <= budget and step.operators.isdisjoint(touched):
                 taken.append(step)

@@ -18,6 +18,7 @@ from experiments.ppa import (
     optimum_gap,
     partial_replication,
     plan_runtime,
+    planner_readings,
     query_accuracy,
     query_fidelity,
     random_topologies,
@@ -37,7 +38,7 @@ FIGURES: dict[str, Experiment] = {
     for module in (
         incremental_recovery, multi_query, optimum_gap, plan_runtime, query_accuracy,
         query_fidelity, random_topologies, recovery_accuracy, checkpoint_cost,
-        partial_replication, recovery_correlated, recovery_single,
+        partial_replication, recovery_correlated, recovery_single, planner_readings,
     )
 }  # fmt: skip
 
@@ -96,6 +97,9 @@ BENT = {
     "ppa/recovery-accuracy": (swap("planner", "inc", "to"), "INC outperforms TO in accuracy"),
     "ppa/plan-runtime": (swap("planner", "sa", "greedy"), "Greedy has a shorter runtime"),
     "ppa/incremental-recovery": (swap("planner", "inc", "to"), "INC outperforms TO"),
+    "ppa/planner-readings": (
+        swap("reading", "SA, ours", "ordered by gain"), "Ordering by gain per unit is better",
+    ),
     "ppa/recovery-single": (
         swap("contender", "CKP-5s", "CKP-30s"), "The latency with Checkpoint increases",
     ),
