@@ -123,8 +123,9 @@ def table(outcomes: Sequence[Mapping[str, Any]]) -> str:
         "",
         f"Machine: {first['machine']}. While it ran, the number of processes that wanted a core "
         f"(one-minute load) was {loads[0]:.1f} to {loads[-1]:.1f}, half of the time above "
-        f"{loads[len(loads) // 2]:.1f}: it was shared with other work. {nights} nights took "
-        f"{minutes:.0f} minutes. Commits: {commits}.",
+        f"{loads[len(loads) // 2]:.1f}: it was shared with other work. {nights} of the "
+        f"{NULL_NIGHTS + PLANTED_NIGHTS} nights of the study are done and took {minutes:.0f} "
+        f"minutes. Commits: {commits}.",
     ]
     return "\n".join(lines)
 

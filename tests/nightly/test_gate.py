@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import gate_study
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly import revisions
 from harness.nightly.bisect import Step, bisect
@@ -67,6 +68,13 @@ def test_every_benchmark_is_in_the_list_and_the_other_way_round() -> None:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
     assert found == {(loop.file, loop.name) for loop in HOT_LOOPS}
+
+
+def test_the_table_of_the_study_is_what_was_measured() -> None:
+    text = gate_study.PAGE.read_text()
+    assert gate_study.page(text, gate_study.read()) == text, (
+        "renew it: .venv/bin/python -P -m benchmarks.gate_study --write"
+    )
 
 
 def test_an_unknown_metric_is_refused() -> None:
