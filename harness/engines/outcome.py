@@ -15,7 +15,7 @@ import pandas as pd
 from harness.cluster.base import Action
 from harness.engines.base import NOT_SCORED, Scored
 from harness.engines.contributions import tuple_success
-from harness.engines.disturbances import aftermath, disturbances, planned, reached
+from harness.engines.disturbances import BREAKS, aftermath, disturbances, planned, reached
 from harness.engines.passes import PassRecord
 from harness.failures.injector import ROW
 from harness.failures.schedule import Schedule
@@ -204,7 +204,10 @@ def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
         "failures_planned": planned(schedule),
         "failures_done": len(failures),
         "failed_at_s": failures[0].at_s if failures else None,
-        "failure_lateness_s": max((done.lateness_s for done in failed.injected), default=None),
+        "failure_lateness_s": max(
+            (done.lateness_s for done in failed.injected if done.event.action in BREAKS),
+            default=None,
+        ),
         "kills_planned": len(schedule.kills),
         "kills_done": len(killed),
         "processes_killed": sum(done.processes for done in kills),

@@ -141,6 +141,12 @@ def test_copies_that_contradict_each_other_are_a_violation() -> None:
     assert found["output_equals_truth"] is False
 
 
+def test_how_late_a_restart_was_is_not_how_late_a_failure_was() -> None:
+    kill, restart = injected()
+    found = judged(record(failures=[kill, replace(restart, lateness_s=4.0)])).values
+    assert found["failure_lateness_s"] == found["kill_lateness_s"] == kill.lateness_s
+
+
 def test_an_injector_that_is_off_measures_no_recovery() -> None:
     found = judged(record(deliveries(STOPPED), failures=())).values
     assert found["kills_planned"] == 1
