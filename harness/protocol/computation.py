@@ -271,8 +271,18 @@ class Computation:
         if self.position > run.position or (self.position == run.position and not run.busy):
             if self.state is NoState.GONE:
                 return  # it has not even begun to redo
+            if self._queue_waits(run):
+                run.follow(self.position, self.state)
+                return
             run.stop()
             self._outlet.release()
+
+    def _queue_waits(self, run: TentativeRun) -> bool:
+        """Batches that were suspended while this task stabilizes belong to its stabilization:
+        it ends when their queue is cleared, and what is corrected goes out then."""
+        suspends = run.rules.during_stabilization is Policy.SUSPEND
+        whole = self._inlet.inbox.complete(self.position)
+        return suspends and whole and self._outlet.has_room(self.position)
 
     def validate(self) -> None:
         run = self.tentative

@@ -134,6 +134,12 @@ class Durability:
         if self._local:
             self._acknowledge(item.position)
 
+    def remind(self) -> None:
+        """All stands still: an upstream task's new copy may not have heard how far it may trim,
+        have no room because of that, and be what everybody waits for."""
+        if self._local and self.stored:
+            self._acknowledge(self.stored)
+
     def refused(self, item: CheckpointFailed) -> None:
         """Tried again with the heartbeats, ever more rarely: a state may shrink, or a store be
         given room. Meanwhile upstream tasks keep what this one would need."""

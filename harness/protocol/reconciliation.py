@@ -5,9 +5,10 @@ stable; nothing it does is ever taken back. When it is blocked and the policy sa
 *tentative* one branches off its state and runs ahead on what there is: stable parts, tentative
 parts of upstream tasks that are in the same position, and nothing for upstream tasks that are
 closed. When the missing parts come, the stable computation goes back to the state before the
-first tentative batch (`Basis`), redoes those batches, and once it has caught up the tentative
-one is dropped. So the two can overlap, which is Borealis' second version of a node, and stable
-output never depends on tentative input.
+first tentative batch (`Basis`), redoes those batches, and once it has caught up (and, with
+`Policy.SUSPEND`, has processed what was suspended meanwhile) the tentative one is dropped. So the
+two can overlap, which is Borealis' second version of a node, and stable output never depends on
+tentative input.
 """
 
 from __future__ import annotations
@@ -151,6 +152,10 @@ class TentativeRun:
     def start(self, position: int, state: State) -> None:
         assert not self.active, "one tentative computation at a time"
         self.active, self.position, self.state = True, position, state
+
+    def follow(self, position: int, state: State) -> None:
+        """The stable computation has overtaken it, and is not done with what waits."""
+        self.position, self.state, self.busy = position, state, False
 
     def stop(self) -> None:
         self.active = self.busy = False

@@ -228,6 +228,7 @@ class TaskMachine:
             if self._ticked_position == position and not self.computation.busy:
                 self.inlet.request_missing(self._needs())
                 self.durability.cover()
+                self.durability.remind()
             self._ticked_position = position
         return effects
 

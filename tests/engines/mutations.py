@@ -441,6 +441,10 @@ def any_node(self: Spread, need: Any, room: Any) -> int | None:
 _choose = Spread.choose
 
 
+def reminds_nobody(_self: Any) -> None:
+    """Who missed it the first time never hears of it."""
+
+
 def fails_everywhere_at_once(_self: Any, _report: Any, _node: int) -> bool:
     return True
 
@@ -545,6 +549,7 @@ MUTATIONS = (
     Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),
     Mutation("end the run at the first operator that raises", Failures, "note", fails_everywhere_at_once, LOCAL, 14),
     Mutation("let a copy whose operator raised be", Assignments, "wanted", gives_up_nothing, LOCAL, 20),
+    Mutation("tell nobody again how far to trim", Durability, "remind", reminds_nobody, LOCAL, 195),
     Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 174),
     Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),

@@ -568,6 +568,45 @@ def test_corrections_may_wait_until_the_task_is_stable() -> None:
     ]
 
 
+def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
+    """Batch 1 came while batch 0 was redone: its output is the first version of it, and goes out
+    with the corrections, not before all that waits is done."""
+    t = join_of_two(during_stabilization=Policy.SUSPEND, corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    confirm(t)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    for batch in (1, 2):
+        t.batch(batch, 0)
+        t.batch(batch, 1, term=5)
+    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+    effects = t.tell(rebuilt)
+    for batch in (0, 1):
+        process = only(effects, do.ProcessBatch)
+        assert (process.batch, process.run) == (batch, told.Run.STABLE)
+        effects = t.done(process)
+        assert publishes(effects) == []
+        assert mode(t) is Mode.STABILIZATION
+    assert publishes(t.done(only(effects, do.ProcessBatch))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+        ("stable", 2),
+    ]
+    assert mode(t) is Mode.STABLE
+
+
+def test_a_copy_that_stands_still_says_again_how_far_its_upstream_tasks_may_trim() -> None:
+    """A new primary upstream may have missed it, and have no room because of that."""
+    t = TaskUnderTest(2, every=2)
+    for batch in (0, 1):
+        t.done(only(t.batch(batch, 1), do.ProcessBatch))
+    t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=2))
+    t.machine.tick(cause=CAUSE, now=1)
+    effects = t.machine.tick(cause=CAUSE, now=2)
+    assert [item.below for item in messages(effects, told.BatchesAcknowledged)] == [2]
+
+
 def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:
     t = join_of_two()
     t.tell(told.UpstreamResumed(cause=CAUSE, task=2, upstream=1, term=5))

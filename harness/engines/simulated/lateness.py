@@ -50,7 +50,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.phases import Phase
 from harness.protocol.registry import Registry
-from harness.protocol.scheme import Closing, Policy, Tentative
+from harness.protocol.scheme import Closing, Corrections, Policy, Tentative
 from harness.protocol.task import TaskMachine
 
 NAME = "output-lateness"
@@ -91,12 +91,14 @@ class Waiting:
     """What a bystander knows of one copy: what came, what it computes, what it owes."""
 
     __slots__ = (
-        "claimed", "closed", "due", "first", "incarnation", "lead", "parts", "publishing",
-        "stable_at", "stable_ticket", "tentative_busy", "term", "terms", "unpublished", "width",
-        "window",
+        "claimed", "closed", "due", "first", "holds", "incarnation", "lead", "parts",
+        "publishing", "stable_at", "stable_ticket", "suspends", "tentative_busy", "term",
+        "terms", "unpublished", "width", "window",
     )  # fmt: skip
 
-    def __init__(self, order: told.CopyOrdered, width: int, window: int) -> None:
+    def __init__(self, order: told.CopyOrdered, width: int, window: int, rules: Tentative) -> None:
+        self.suspends = rules.during_stabilization is Policy.SUSPEND
+        self.holds = rules.corrections is Corrections.DONE
         self.incarnation = order.incarnation
         self.term = order.term
         self.width = width
@@ -169,11 +171,15 @@ class Waiting:
             if item.ticket != self.stable_ticket:
                 return False
             self.stable_ticket, first = None, item.batch >= self.next
+            if self.lead is not None and self.suspends and self.holds:
+                first = False  # what was suspended goes out when stabilization is over
             self.stable_at = item.batch + 1
             for batch in [batch for batch in self.first if batch <= item.batch]:
                 del self.first[batch], self.parts[batch]
         if self.lead is not None and (self.stable_at, 0) >= (self.lead, self.tentative_busy):
             self.lead = None
+            if self.suspends and self.complete(self.stable_at):
+                self.lead = self.stable_at  # stabilization lasts until what waits is processed
         return first
 
 
@@ -255,7 +261,7 @@ class Lateness:
             if not isinstance(item, told.CopyOrdered):
                 return
             width = len(self._wiring.upstream[task])
-            waiting = Waiting(item, width, self._options.scheme.window)
+            waiting = Waiting(item, width, self._options.scheme.window, self._rules)
             self._copies[number][task] = waiting
             self._gone.pop(task, None)
         if isinstance(item, told.CopyPromoted) and item.term != waiting.term:

@@ -75,7 +75,8 @@ class World(Serving):
             case FaultKind.PAUSE:
                 self.nodes[fault.target].paused = True
             case FaultKind.CUT:
-                self._close_connection(self.nodes[fault.target])
+                if self.nodes[fault.target].alive:
+                    self._close_connection(self.nodes[fault.target])
                 self.nodes[fault.target].cut = True
             case FaultKind.LINK:
                 self._blocked.update(self._ends(fault))
@@ -153,7 +154,7 @@ class World(Serving):
 
     def _close_connection(self, node: SimulatedNode) -> None:
         """The coordinator is told once what was under way has come, as by a stream's end."""
-        if self.options.closes_connections and not node.cut:
+        if self.options.closes_connections and node.boot and not node.cut:
             network = self.options.network
             at = self.kernel.now + network.delay_us + network.jitter_us
             item = told.NodeDisconnected(

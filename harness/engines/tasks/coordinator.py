@@ -143,6 +143,12 @@ class Deciding:
         self._over = True
         self._emit({"event": "deposed", "term": effect.term})
 
+    def _end_run(self, effect: do.EndRun) -> None:
+        """A batch fails everywhere: the harness raises what it was."""
+        self._over = True
+        remedy = "mend the workload's operator: it raises for this batch on every node"
+        self._emit({"event": "problem", "node": -1, "what": effect.reason, "remedy": remedy})
+
     def _forget(self, effect: do.ForgetCheckpoints) -> None:
         self._run(self._store.forget(len(self.job.wiring.names), effect.below))
 
@@ -166,6 +172,7 @@ _PERFORMERS: dict[type, Callable[[Deciding, Any], None]] = {
     do.StoreRegistry: Deciding._store_registry,
     do.LoadRegistry: Deciding._load_registry,
     do.StepDown: Deciding._step_down,
+    do.EndRun: Deciding._end_run,
     do.ForgetCheckpoints: Deciding._forget,
 }
 

@@ -176,7 +176,8 @@ class TaskEngine:
     def raise_problems(self) -> None:
         """Raise what a process of the engine could not go on with."""
         for event in self.fleet.problems:
-            name = self.fleet.nodes[event["node"]].name
+            number = event["node"]
+            name = self.fleet.nodes[number].name if number >= 0 else "of the coordinator"
             if event["event"] == "problem":
                 raise EnvironmentFailure(f"node {name}: {event['what']}", remedy=event["remedy"])
             note = from_parts(event["note"])
