@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import threading
 import time
@@ -78,27 +79,30 @@ class ExternalNodes:
             self.check_clocks()
 
     def clock_offset_s(self) -> dict[str, float | None]:
-        """Measured as NTP does, from the middle of a question; None without a command `clock`."""
+        """How far off a clock is for certain; None without a command `clock`.
+
+        Measured as NTP does, from the middle of the shortest of some questions. The answer was
+        given at any instant of the question, so half its length cannot be told from an offset.
+        """
         command = self._settings.clock
         if command is None:
             return dict.fromkeys((node.name for node in self._settings.nodes), None)
 
         def offset(node: Node) -> float | None:
-            best: tuple[float, float] | None = None
+            answers: list[tuple[float, float]] = []
             for _ in range(3):
                 before = time.time()
                 said = self._run(command, node).strip()
                 after = time.time()
                 try:
-                    found = float(said) - (before + after) / 2
+                    answers.append((after - before, float(said) - (before + after) / 2))
                 except ValueError as error:
                     raise EnvironmentFailure(
                         f"the command `clock` of node {node.name} said {said[:80]!r}",
                         remedy="it must print seconds since 1970, as `date +%s.%N` does",
                     ) from error
-                # Off by at most half the time that the question took.
-                best = min(best or (after - before, found), (after - before, found))
-            return best[1] if best is not None else None
+            took_s, found = min(answers)
+            return math.copysign(max(0.0, abs(found) - took_s / 2), found)
 
         return dict(self._on_all(self._settings.nodes, offset))
 
@@ -107,8 +111,8 @@ class ExternalNodes:
         for name, offset in self.clock_offset_s().items():
             if offset is not None and abs(offset) > CLOCK_LIMIT_S:
                 raise EnvironmentFailure(
-                    f"the clock of node {name} is {offset * 1000:+.0f} ms off the harness's; "
-                    f"{CLOCK_LIMIT_S * 1000:.0f} ms are allowed",
+                    f"the clock of node {name} is {offset * 1000:+.0f} ms or more off the "
+                    f"harness's; {CLOCK_LIMIT_S * 1000:.0f} ms are allowed",
                     remedy="let both keep time by NTP (chrony)",
                 )
 

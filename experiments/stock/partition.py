@@ -1,0 +1,211 @@
+"""A rack is cut off the network and healed, against the same rack frozen and the same rack killed.
+
+Structured Streaming counts words in sliding windows on two racks. One of them is cut off for some
+seconds: its processes live and go on, and not a byte crosses. A frozen rack does nothing and keeps
+its connections; a killed one tells of its end by closing them. Output must be equal to that of the
+same input without a failure each time, and what the cut-off side computes on its own must not be
+delivered beside what took its place.
+
+Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.stock._kills import (
+    RATE_PER_S,
+    SCALES,
+    cluster_spec,
+    hypothesis,
+    invariant,
+    keeps,
+    mean_gap,
+    nothing_dropped,
+    really_failed,
+    shorter,
+    tabulate,
+    together,
+)
+from harness.claims import Claim
+from harness.cluster.base import Action
+from harness.engines.base import Setup
+from harness.engines.run import LiveRun, measure
+from harness.experiment import Context, Experiment, Origin
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.figures.style import GREY, ORANGE, SCHEMES
+from harness.results.record import Outcome, Point, Profile
+from workloads.wordcount import word_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FAILURES: Mapping[str, tuple[Action, Action]] = {
+    "cut off": (Action.CUT, Action.HEAL),
+    "frozen": (Action.PAUSE, Action.RESUME),
+    "killed": (Action.KILL, Action.RESTART),
+}
+DOWN_S = {Profile.SMOKE: 2.0, Profile.QUICK: 10.0, Profile.PAPER: 10.0}
+"""Less than the 20 s after which Spark gives up a silent executor: a healed rack goes on."""
+WHY_SKIPPED = (
+    "this cluster cannot cut a rack off: use --network namespaces or --cluster docker, whose "
+    "workers have a network of their own"
+)
+
+
+def point(failure: str, interval_s: float) -> Point:
+    """A cell of the grid."""
+    return {"failure": failure, "scheme": "checkpoint", "interval_s": interval_s}
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One failure: twin, failure, truth. All three are skipped where one cannot be done, because
+    each says something only beside the others."""
+    scale, interval_s = SCALES[context.profile], point["interval_s"]
+    assert isinstance(interval_s, int | float), point
+    cluster = context.cluster(cluster_spec(context.profile))
+    if Action.CUT not in cluster.capabilities():
+        return Outcome(values={}, skipped=WHY_SKIPPED)
+    racks = sorted({node.rack for node in cluster.nodes()})
+    wanted = LiveRun(
+        workload=word_count(seed=context.seed("text")),
+        setup=Setup(scheme=str(point["scheme"]), brief=context.profile is Profile.SMOKE),
+        interval_s=interval_s,
+        rate_per_s=RATE_PER_S,
+        load_s=scale.load_s,
+        warmup_s=scale.warmup_s,
+        first_warmup_s=scale.first_warmup_s,
+        settle_s=scale.settle_s,
+        schedule=schedule(
+            str(point["failure"]),
+            racks[context.seed("rack") % len(racks)],
+            at_s=scale.kill_at_s,
+            down_s=DOWN_S[context.profile],
+        ),
+        timed=context.profile is not Profile.SMOKE,
+    )
+    return measure(wanted, cluster, context)
+
+
+def schedule(failure: str, rack: str, *, at_s: float, down_s: float) -> Schedule:
+    """The same rack at the same instant, whatever is done to it."""
+    begin, end = FAILURES[failure]
+    return Schedule(
+        events=(
+            FailureEvent(at_s=at_s, action=begin, target=rack),
+            FailureEvent(at_s=at_s + down_s, action=end, target=rack),
+        ),
+        origin=f"rack {rack} {failure} for {down_s:g} s",
+    )
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+    """Equal output, nothing delivered twice with two values, and what the three cost."""
+    runs = tables["runs"]
+    judged = runs[runs["dropped_rows"] == 0]
+    gaps = {failure: mean_gap(runs[runs["failure"] == failure]) for failure in FAILURES}
+    return [
+        really_failed(runs),
+        invariant(
+            "In every run in which no row was dropped the output equals the batch ground truth, "
+            "result by result",
+            bool(judged["output_equals_truth"].astype(bool).all()) if len(judged) else None,
+            differences=_by_failure(judged, "difference_from_truth"),
+        ),
+        invariant(
+            "The rack that was cut off is fenced: no result was delivered with two values",
+            bool((runs["contradictions"] == 0).all()),
+            **_by_failure(runs, "contradictions"),
+        ),
+        nothing_dropped(runs, "a rack that is cut off, frozen or killed"),
+        hypothesis(
+            "The output gap after a rack is killed is shorter than after it is cut off or frozen, "
+            "because its closed connections tell of its death",
+            together(shorter(gaps["killed"], gaps[other]) for other in ("cut off", "frozen")),
+            mean_output_gap_s=gaps,
+        ),
+    ]
+
+
+def _by_failure(runs: pd.DataFrame, column: str) -> dict[str, Any]:
+    return {f"{row.failure}, repetition {row.repeat}": row[column] for _, row in runs.iterrows()}
+
+
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """Per failure, throughput and latency over time, beside the twin's."""
+    runs, timeline = tables["runs"], tables["timeline"]
+    shown = [failure for failure in FAILURES if failure in set(runs["failure"])]
+    axes = figure.subplots(2, max(1, len(shown)), sharex=True, sharey="row", squeeze=False)
+    for column, failure in enumerate(shown):
+        one = runs[runs["failure"] == failure].iloc[0]
+        mine = timeline[timeline["run"] == one["run"]]
+        _panel(axes[0, column], mine, one, "throughput_per_s")
+        _panel(axes[1, column], mine, one, "latency_p99_s")
+        axes[0, column].set_title(f"a rack {failure}")
+    axes[0, 0].set_ylabel("results/s")
+    axes[1, 0].set_ylabel("latency, p99 (s)")
+    figure.supxlabel("seconds since the load began; grey: the twin without a failure", fontsize=9)
+
+
+def _panel(axes: Axes, mine: pd.DataFrame, run: pd.Series[Any], column: str) -> None:
+    color = SCHEMES[run["scheme"]].color
+    width = max(run["interval_s"], 0.5)  # finer bins would show the trigger, not the failure
+    for name, shade in (("twin", GREY), ("failed", color)):
+        series = mine[mine["pass"] == name]
+        bins = np.floor(series["at_s"] / width + 1e-9) * width
+        values = series.groupby(bins)[column].mean()
+        axes.step(values.index, values.to_numpy(), where="post", color=shade,
+                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
+    if not pd.isna(run["failed_at_s"]):
+        axes.axvspan(run["failed_at_s"], run["failed_at_s"] + run["down_s"], color=ORANGE,
+                     alpha=0.18, linewidth=0)  # fmt: skip
+    axes.set_ylim(bottom=0)
+
+
+def measured(point: Point, context: Context) -> Outcome:
+    """`run`, and for how long the rack was away."""
+    outcome = run(point, context)
+    if outcome.skipped:
+        return outcome
+    return replace(outcome, values={**outcome.values, "down_s": DOWN_S[context.profile]})
+
+
+EXPERIMENT = Experiment(
+    id="stock/partition",
+    paper="Faultline",
+    figure="partition",
+    title="A rack cut off the network, frozen, or killed",
+    statement="A rack that falls silent costs the output more than one that dies, and its results "
+    "are not delivered beside those that took their place.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine"],
+    grid={
+        Profile.SMOKE: [point("cut off", 1)],
+        Profile.QUICK: [point(failure, 2) for failure in FAILURES],
+        Profile.PAPER: [
+            point(failure, interval_s) for interval_s in (2, 5) for failure in FAILURES
+        ],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
+    run=measured,
+    table=tabulate,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "The workload is the utilization paper's: sliding-window word counts over real text, with "
+        "windows of 4 s every 1 s (chosen; the paper prints none), 500 lines/s.",
+        "The rack is cut off for 10 s (smoke: 2), less than the 20 s after which Spark gives up a "
+        "silent executor. The same rack, drawn from the seed, is taken at the same instant in all "
+        "three.",
+        "Where no network can be cut (a local cluster on loopback addresses) all of it is skipped.",
+    ),
+    figure_size_in=(9.0, 5.0),
+    keeps=keeps,
+)

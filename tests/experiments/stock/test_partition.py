@@ -1,0 +1,115 @@
+"""What the partition experiment plans and says, without a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from experiments.stock.partition import EXPERIMENT, FAILURES, claims, measured, point, schedule
+from harness.claims import ClaimKind
+from harness.cluster.base import Action
+from harness.experiment import Context
+from harness.figures.style import new_figure, styled
+from harness.results.record import Profile
+
+
+class Uncut:
+    """A cluster on loopback addresses."""
+
+    def capabilities(self) -> frozenset[Action]:
+        return frozenset({Action.KILL, Action.RESTART})
+
+
+class Asked:
+    """The little of a context that a skipped cell asks for."""
+
+    profile = Profile.SMOKE
+
+    def cluster(self, spec: object) -> Uncut:
+        return Uncut()
+
+
+def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
+    outcome = measured(point("killed", 1), cast(Context, Asked()))
+    assert outcome.skipped is not None
+    assert "--network namespaces" in outcome.skipped
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_each_failure_is_begun_and_undone_on_the_same_rack(failure: str) -> None:
+    planned = schedule(failure, "r1", at_s=8, down_s=10)
+    planned.check(nodes=["r1n1", "r2n1"], racks={"r1", "r2"}, actions=set(Action), duration_s=32)
+    assert [event.at_s for event in planned.events] == [8, 18]
+
+
+def runs(**changes: Any) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {
+            "run": ["a", "b", "c"],
+            "failure": list(FAILURES),
+            "scheme": "checkpoint",
+            "interval_s": 2.0,
+            "repeat": 0,
+            "failures_planned": 1,
+            "failures_done": 1,
+            "failure_lateness_s": 0.1,
+            "processes_killed": 1,
+            "failed_at_s": 8.0,
+            "down_s": 10.0,
+            "dropped_rows": 0,
+            "output_equals_truth": True,
+            "difference_from_truth": "",
+            "contradictions": 0,
+            "output_gap_s": [12.0, 13.0, 5.0],
+        }
+    )
+    return frame.assign(**changes)
+
+
+def held(frame: pd.DataFrame) -> list[bool | None]:
+    return [claim.held for claim in claims({"runs": frame})]
+
+
+def test_every_claim_can_fail() -> None:
+    assert held(runs()) == [True] * 5
+    assert held(runs(failures_done=[1, 0, 1]))[0] is False
+    assert held(runs(output_equals_truth=[True, True, False]))[1] is False
+    assert held(runs(contradictions=[1, 0, 0]))[2] is False
+    assert held(runs(dropped_rows=[0, 3, 0]))[3] is False
+    assert held(runs(output_gap_s=[12.0, 4.0, 5.0]))[4] is False
+
+
+def test_what_was_not_measured_is_not_decided() -> None:
+    assert held(runs(output_gap_s=[None, 13.0, 5.0]))[4] is None
+    assert held(runs().iloc[:1])[4] is None
+    assert held(runs(dropped_rows=1))[1] is None
+
+
+def test_only_equality_and_fencing_must_hold() -> None:
+    kinds = [claim.kind for claim in claims({"runs": runs()})]
+    assert kinds == [ClaimKind.INVARIANT] * 3 + [ClaimKind.HYPOTHESIS] * 2
+
+
+def test_the_figure_has_a_column_per_failure() -> None:
+    timeline = pd.DataFrame(
+        [
+            {
+                "run": run,
+                "pass": name,
+                "at_s": at / 2,
+                "throughput_per_s": 5.0,
+                "latency_p99_s": 1.0,
+            }
+            for run in "abc"
+            for name in ("twin", "failed")
+            for at in range(60)
+        ]
+    )
+    with styled():
+        figure = new_figure(EXPERIMENT.figure_size_in)
+        EXPERIMENT.draw({"runs": runs(), "timeline": timeline}, figure)
+    assert [axes.get_title() for axes in figure.axes[:3]] == [
+        "a rack cut off", "a rack frozen", "a rack killed",
+    ]  # fmt: skip
