@@ -140,6 +140,7 @@ def test_nodes_of_one_container_die_alone_and_a_dead_harness_leaves_nothing() ->
         # What the keeper and the next start do for a harness that was killed.
         (record,) = Registry().records()
         Registry().bury(record)
+        cluster.stop()
     assert left_of(cluster.run) == []
     assert not cluster.run_directory.exists()
 
