@@ -178,6 +178,12 @@ class Cluster(ABC):
         starts its JVM.
         """
 
+    @property
+    def harness_host(self) -> str:
+        """The address of the harness's machine as executors reach it: where whatever they are to
+        connect to must listen."""
+        return self.spark_conf()["spark.driver.host"]
+
     @abstractmethod
     def health(self) -> None:
         """Return if Kafka, Redis and the Spark master live; a dead node is not ill health.

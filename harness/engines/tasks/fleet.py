@@ -115,7 +115,7 @@ class Fleet:
         self.coordinators.append(child)
         child.send(
             {
-                "listen": ["127.0.0.1", self._port],
+                "listen": [self.cluster.harness_host, self._port],
                 "secret": self._secret,
                 "redis": asdict(self.cluster.redis),
             }
@@ -197,7 +197,7 @@ class Fleet:
         return {
             "node": number,
             "worker": self.nodes[number].worker,
-            "coordinator": ["127.0.0.1", self._port],
+            "coordinator": [self.cluster.harness_host, self._port],
             "secret": self._secret,
             "kafka": self.cluster.kafka.confluent(on_executor=True),
             "redis": asdict(self.cluster.redis),
