@@ -29,7 +29,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         ["harness.failures", "harness.load"],
         "seeded failure schedules and the injector; the open-loop load generator",
     ),
-    (["harness.cluster"], "backends: real servers and ways to break them"),
+    (["harness.cluster"], "backends: real servers and ways to break them (`docs/clusters.md`)"),
     (["harness.environment"], "finds or fetches Java, Redis and the jars; `doctor`"),
     (["workloads"], "what runs: one file a workload, as a query and as tasks"),
     (["datasets"], "what it runs on: generators, and readers of real data"),
