@@ -71,25 +71,31 @@ CONTENDERS: Mapping[str, Contender] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
+    """How long a profile's runs are, in seconds."""
+
     load_s: float
     kill_at_s: float
     first_warmup_s: float
 
 
 SCALES: Mapping[Profile, Scale] = {
-    Profile.SMOKE: Scale(load_s=14, kill_at_s=8, first_warmup_s=3),
+    Profile.SMOKE: Scale(load_s=18, kill_at_s=8, first_warmup_s=3),
     Profile.QUICK: Scale(load_s=26, kill_at_s=15, first_warmup_s=6),
     Profile.PAPER: Scale(load_s=60, kill_at_s=35, first_warmup_s=15),
 }
+
+
+def kill_at_s(contender: Contender, scale: Scale) -> float:
+    """Three quarters of a checkpoint interval behind the last one, whatever the interval."""
+    every = contender.checkpoint_s
+    return (scale.kill_at_s // every) * every + 0.75 * every
 
 
 def run(point: Point, context: Context) -> Outcome:
     """One failure under one contender."""
     contender = CONTENDERS[str(point["contender"])]
     scale = SCALES[context.profile]
-    # Three quarters of a checkpoint interval behind the last one, whatever the interval.
-    every = contender.checkpoint_s
-    at_s = (scale.kill_at_s // every) * every + 0.75 * every
+    every, at_s = contender.checkpoint_s, kill_at_s(contender, scale)
     if point["engine"] == SIMULATED:
         return _simulated(contender, str(point["failure"]), at_s, context)
     parameters: dict[str, Any] = {"checkpoint_s": every}

@@ -74,3 +74,11 @@ def test_the_simulated_half_recovers_in_the_papers_order(failure: str) -> None:
         for name, contender in recovery.CONTENDERS.items()
     }
     assert found["Active"] < min(found["CKP-2s"], found["CKP-6s"]) < found["Storm"]
+
+
+@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize("name", recovery.CONTENDERS)
+def test_every_kill_and_restart_lies_within_the_load(profile: Profile, name: str) -> None:
+    scale = recovery.SCALES[profile]
+    at_s = recovery.kill_at_s(recovery.CONTENDERS[name], scale)
+    assert 0 < at_s < at_s + recovery.RESTART_S < scale.load_s
