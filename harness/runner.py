@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from harness.catalogue import estimate_s
-from harness.cluster.backends import DEFAULT
+from harness.cluster.backends import BACKENDS, DEFAULT
 from harness.cluster.base import Cluster, ClusterSpec, Report
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
@@ -231,14 +231,16 @@ class Runner:
         observer: Observer,
         *,
         backend: str = DEFAULT,
+        backend_code: str = BACKENDS[DEFAULT].code,
         hold: Callable[[Path], None] | None = None,
     ) -> None:
-        """``backend``: its name, for the records of what is measured on its clusters. ``hold`` is
-        called with the run directory of the cluster after a run failed, before it is stopped."""
+        """``backend`` and ``backend_code``: `Backend.name` and `Backend.code`, for the records of
+        what is measured on its clusters. ``hold`` is called with the run directory of the cluster
+        after a run failed, before it is stopped."""
         self._store = store
         self._pool = ClusterPool(make_cluster)
         self._observer = observer
-        self._backend = backend
+        self._backend, self._backend_code = backend, backend_code
         self._hold = hold
         self._codes: dict[str, str] = {}
         self._machine = machine_name()
@@ -307,7 +309,7 @@ class Runner:
         if experiment.id not in self._codes:
             roots = {experiment.module, *experiment.chooses}
             if experiment.origin is Origin.MEASURED:
-                roots |= modules_under(f"harness.cluster.{self._backend}")
+                roots |= modules_under(self._backend_code)
             self._codes[experiment.id] = code_fingerprint(roots)
         return self._codes[experiment.id]
 

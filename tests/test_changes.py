@@ -236,6 +236,7 @@ NowhereCluster.__abstractmethods__ = frozenset()
             '        name="nowhere",\n'
             '        summary="no server at all",\n'
             "        capabilities=_BREAK,\n"
+            '        code="harness.cluster.nowhere",\n'
             "        make=lambda spec, *, keep=False: NowhereCluster(spec),\n"
             "        servers=lambda record: {},\n"
             "        remove=_nothing,\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,41 @@ def test_experiments_on_live_engines_know_the_contract_alone() -> None:
         for line, imported in imports(path):
             for inside in ("structured", "tasks"):
                 assert not imported.startswith(f"harness.engines.{inside}"), f"{path}:{line}"
+
+
+SIMULATOR = {"campaign", "checkers", "options", "run", "schedule", "topologies", "world"}
+"""What the simulator shows to those who run it; the rest hosts the machines."""
+
+
+def test_who_runs_the_simulator_knows_no_host_of_it() -> None:
+    for top in ("experiments", "harness/cli"):
+        for path in (ROOT / top).rglob("*.py"):
+            for line, imported in imports(path):
+                if imported.startswith("harness.engines.simulated."):
+                    part = imported.split(".")[3]
+                    assert part in SIMULATOR | {"picture"}, f"{path}:{line} imports {imported}"
+
+
+def imported_on_loading(path: Path) -> Iterator[str]:
+    """What runs when the module is loaded: not what a function imports when it is called."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_no_modules_load_each_other_in_a_circle() -> None:
+    modules = dict(sources())
+    uses = {
+        name: {used for used in imported_on_loading(path) if used in modules and used != name}
+        for name, path in modules.items()
+    }
+    try:
+        TopologicalSorter(uses).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
 
 
 @pytest.mark.parametrize("package", PURE)

@@ -54,7 +54,14 @@ def measure(
     place = find_backend(backend)
     _check_actions(experiments, settings, place)
     hold = (lambda where: _hold(display, where)) if keep else None
-    runner = Runner(store, place.make, display, backend=place.name, hold=hold)
+    runner = Runner(
+        store,
+        place.make,
+        display,
+        backend=place.name,
+        backend_code=place.code,
+        hold=hold,
+    )
     runs = runner.plan(experiments, settings)
     if dry_run:
         _show_plan(runs, verbose=verbose, as_json=as_json)

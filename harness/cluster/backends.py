@@ -34,6 +34,8 @@ class Backend:
     summary: str
     capabilities: frozenset[Action]
     """What can be done to its nodes."""
+    code: str
+    """The module or package that makes its clusters: what is measured on them depends on it."""
     make: Make
     servers: Callable[[ClusterRecord], Mapping[str, bool]]
     """Every server of a cluster on record, by name: whether it lives."""
@@ -134,6 +136,7 @@ _EXTERNAL = Backend(
     name="external",
     summary="Kafka, Redis and Spark that exist already, described by a YAML file",
     capabilities=frozenset(),
+    code="harness.cluster.external",
     make=_make_external,
     servers=_external_servers,
     remove=_remove_external,
@@ -144,6 +147,7 @@ _ALL = (
         name="local",
         summary="child processes on this machine's loopback interface; nothing to install",
         capabilities=_BREAK,
+        code="harness.cluster.local",
         make=_make_local,
         servers=_local_servers,
         remove=_nothing,
@@ -152,6 +156,7 @@ _ALL = (
         name="local-namespaces",
         summary="the same with a network of its own for each worker, where the system allows it",
         capabilities=_BREAK | _CUT,
+        code="harness.cluster.local",
         make=_make_namespaces,
         servers=_local_servers,
         remove=_nothing,
@@ -161,6 +166,7 @@ _ALL = (
         name="docker",
         summary="one container per worker on this machine's Docker daemon, with a network to cut",
         capabilities=_BREAK | _CUT,
+        code="harness.cluster.docker",
         make=_make_docker,
         servers=_docker_servers,
         remove=_remove_docker,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import all_experiments
+from harness.cluster.backends import BACKENDS, Backend
 from harness.experiment import Experiment, Origin
 from harness.results import reach
 from harness.results.provenance import ROOT
@@ -111,6 +112,11 @@ def test_what_cannot_change_a_measurement_keeps_it(
     checkout: Path, file: str, before: str, after: str
 ) -> None:
     assert not changes(checkout, WORKER_KILL, file, before, after)
+
+
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=lambda backend: backend.name)
+def test_every_backend_says_where_its_code_is(backend: Backend) -> None:
+    assert modules_under(backend.code), f"there is no {backend.code}"
 
 
 def test_a_planner_counts_for_those_who_plan(checkout: Path) -> None:

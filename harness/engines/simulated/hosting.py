@@ -26,7 +26,7 @@ from harness.seeds import derive_seed
 
 
 class Observer(Protocol):
-    """Who watches a run: checkers, traces."""
+    """Is told what the simulated hosts and servers do, for checkers and for the trace of a seed."""
 
     def faulted(self, world: Any, fault: Any) -> None:
         """Called once the fault has struck."""
@@ -40,7 +40,7 @@ class Observer(Protocol):
 
 
 class Tracer(Protocol):
-    """Who draws a run."""
+    """Is told when each thing happens and for how long, for the picture of a run."""
 
     def computed(self, world: Any, node: int, item: Any, begin: int, end: int) -> None: ...
     def told(self, at: int, item: Any) -> None: ...
@@ -48,7 +48,8 @@ class Tracer(Protocol):
 
 
 class Watcher(Protocol):
-    """Who sees what every machine is told, and what it asks for then."""
+    """Is told every input of a machine and the effects it answers with, for the checker of
+    lateness."""
 
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """Node ``number``, by its ``clock``, is about to hand ``item`` to its copy of a task."""
