@@ -26,6 +26,7 @@ class Computation:
 
     __slots__ = (
         "_initial", "_inlet", "_outlet", "_rules", "_speaker", "basis", "busy", "full", "position",
+        "regaining",
         "state", "tentative", "ticket",
     )  # fmt: skip
 
@@ -50,6 +51,8 @@ class Computation:
         """Of the stable computation's latest request; answers to earlier ones are stale."""
         self.busy = False
         """The stable computation awaits an answer."""
+        self.regaining = False
+        """What it awaits is its state, although the batch that needs it has not come."""
         self.full = False
         """The stable computation waits for the outbox to have room."""
         self.tentative = TentativeRun(rules) if rules else None
@@ -58,7 +61,7 @@ class Computation:
     def begin(self, position: int, state: State) -> None:
         """Go on from there; what was computed before is void."""
         self.position, self.state = position, state
-        self.busy = self.full = False
+        self.busy = self.full = self.regaining = False
         self.ticket += 1
         self._inlet.inbox.drop_below(position)
         if self.tentative is not None and self.basis is not None:
@@ -70,7 +73,7 @@ class Computation:
     def rewind(self, batch: int) -> None:
         """Nothing is remembered, so it goes back to where it is asked to."""
         self.position, self.state = batch, self._initial
-        self.busy = self.full = False
+        self.busy = self.full = self.regaining = False
         self.ticket += 1
         self._inlet.inbox.drop_from(batch + self._inlet.window)
 
@@ -98,7 +101,7 @@ class Computation:
             run.delivered(index, batch, term, run.position if run.active else self.position)
 
     def _can_redo(self) -> bool:
-        return self.busy or self._inlet.inbox.complete(self.position)
+        return (self.busy and not self.regaining) or self._inlet.inbox.complete(self.position)
 
     # -- the stable computation ------------------------------------------------------------
 
@@ -158,7 +161,7 @@ class Computation:
         """The tentative computation has taken the state away, and it is wanted before the input
         comes that will need it."""
         assert not self.busy, "one request at a time"
-        self.busy = True
+        self.busy = self.regaining = True
         self.ticket += 1
         self._rebuild()
 
@@ -182,7 +185,7 @@ class Computation:
 
     def rebuilt(self, item: StateRebuilt) -> None:
         if item.ticket == self.ticket:
-            self.busy = False
+            self.busy = self.regaining = False
             self.state = item.state
 
     def processed(self, item: BatchProcessed) -> bool:

@@ -430,6 +430,7 @@ def test_a_replica_that_took_over_and_went_on_tentatively_stores_its_state_too()
     t.machine.tick(cause="b", now=1)
     effects = t.machine.tick(cause="b", now=2)
     rebuild = only(effects, do.RebuildState)
+    assert t.machine.mode is Mode.FAILURE, "nothing can be redone yet"
     t.tell(
         told.StateRebuilt(
             cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=(0, 1, 2)
