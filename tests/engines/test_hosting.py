@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from harness.engines.hosting import EFFECTS, NoRoom, Place
+from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.store import Store
 from harness.engines.simulated.synthetic import DigestOperator
 from harness.engines.simulated.world import World
@@ -33,7 +34,7 @@ def test_an_effect_says_what_may_answer_it(kind: type) -> None:
 
 def test_the_simulator_does_every_effect_of_a_node() -> None:
     of_nodes = set(get_args(do.TaskEffect)) | {do.SendHeartbeat}
-    assert of_nodes <= set(World.performers)
+    assert of_nodes <= set(World(draw(0))._performers)
 
 
 def test_whatever_has_a_server_has_a_function() -> None:

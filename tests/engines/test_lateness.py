@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from harness.engines.simulated.hosting import SimulatedNode
 from harness.engines.simulated.lateness import NAME, Lateness
+from harness.engines.simulated.node import SimulatedNode
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.run import Report, simulate
 from harness.engines.simulated.schedule import draw
@@ -52,7 +52,8 @@ def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
 def watched(options: Options) -> tuple[Report, Lateness]:
     worlds: list[World] = []
     report = simulate(options, prepare=worlds.append)
-    watcher = worlds[0].watcher
+    [after] = worlds[0].watch.after
+    watcher = getattr(after, "__self__", None)
     assert isinstance(watcher, Lateness)
     return report, watcher
 

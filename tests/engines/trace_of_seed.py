@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.engines.restoration import Noted
+from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.run import simulate
 from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.task import TaskMachine
 
 
-class Recorder:
+class Recorder(Observer):
     """An observer that writes down all it sees."""
 
     def __init__(self) -> None:
@@ -33,13 +33,12 @@ class Recorder:
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
         self.lines.append(f"{at_us} {sink} {records!r}")
 
-    def handled(self, node: int, copy: TaskMachine) -> None:
-        """Nothing that its effects do not say."""
-
     def noted(self, noted: Noted) -> None:
         self.lines.append(repr(noted))
 
-    def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None:
+    def decided(
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
+    ) -> None:
         self.lines.append(f"{item!r} {effects!r}")
 
 
@@ -47,7 +46,7 @@ def trace(seed: int, scheme: str) -> str:
     recorder = Recorder()
 
     def watch(world: World) -> None:
-        world.observers = (*world.observers, recorder)
+        world.watch.add(recorder)
 
     options = draw(seed, scheme=scheme)
     report = simulate(options, prepare=watch)

@@ -34,6 +34,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from harness.engines.restoration import Noted
+from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol.effects import (
     CopyEvent,
@@ -123,7 +124,7 @@ def synthetic_reference(wiring: Wiring, batches: int, tuples: int, percent: int)
     return Reference(wiring, operators, lambda s, b: source_batch(s, b, tuples), batches)
 
 
-class Bystander:
+class Bystander(Observer):
     """Watches one run and raises `InvariantBroken` at the first thing that is wrong."""
 
     def __init__(self, options: Options, reference: Reference) -> None:
@@ -171,7 +172,7 @@ class Bystander:
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
-    def decided(self, item: CoordinatorInput, effects: Sequence[Effect]) -> None:
+    def decided(self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool) -> None:
         """The coordinator was told ``item``: what has it decided?"""
         if isinstance(item, HeartbeatReceived):
             self._heard.add((item.node, item.boot))

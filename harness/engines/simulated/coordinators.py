@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from harness.engines.hosting import EFFECTS
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER
+from harness.engines.simulated.transport import COORDINATOR
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
 
 if TYPE_CHECKING:
-    from harness.engines.simulated.hosting import Hosting
+    from harness.engines.simulated.world import World
 
 RESTART_US = 1_000_000
 """After the last one has stepped down, whoever looks after the process starts another."""
@@ -23,7 +24,7 @@ NOBODY = (0,)
 class Coordinators:
     """Starts, crashes and hosts them; each life is the owner of a term of its own."""
 
-    def __init__(self, world: Hosting) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
         self._machines: dict[int, CoordinatorMachine] = {}
         """By life, ascending."""
@@ -73,10 +74,8 @@ class Coordinators:
         if machine is None:
             return
         effects = machine.handle(item, now=world.kernel.now)
-        for observer in world.observers:
-            observer.decided(item, effects)
-        if world.watcher is not None and machine is self.newest:
-            world.watcher.decided(item, effects)
+        for decided in world.watch.decided:
+            decided(item, effects, newest=machine is self.newest)
         if world.validate:
             machine.validate()
         self._perform(effects, life)
@@ -102,11 +101,11 @@ class Coordinators:
                 fired = told.TimerFired(cause=effect.cause, key=effect.key)
                 world.kernel.at(effect.at, TIMER, self.tell, fired, life)
             elif isinstance(effect, do.SendOrder):
-                world.transmit(-1, effect.node, effect.order)
+                world.transport.transmit(COORDINATOR, effect.node, effect.order)
             elif isinstance(effect, do.Send):
-                world.deliver(-1, effect)
+                world.transport.deliver(COORDINATOR, effect)
             elif isinstance(effect, do.NoteCopy):
-                world.record(-1, effect)
+                world.record(COORDINATOR, effect)
             elif isinstance(effect, do.EndRun):
                 world.ended = effect.reason
                 self.crash()
@@ -120,11 +119,11 @@ class Coordinators:
     def _serve(self, effect: do.Effect, life: int) -> None:
         """At the store: the registry, or what is of no use any more."""
         world = self._world
-        if world.store_away:
+        if world.servers.store_away:
             return
         perform = EFFECTS[type(effect)].perform
         assert perform is not None, "the store is asked for what it can do"
-        answer = perform(effect, world.store)
+        answer = perform(effect, world.servers.store)
         if answer is not None:
             at = world.kernel.now + world.options.network.store_us
             world.kernel.at(at, ANSWER, self.tell, answer, life)

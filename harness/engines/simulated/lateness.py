@@ -45,6 +45,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from harness.engines.simulated.checkers import InvariantBroken
+from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -183,7 +184,7 @@ class Waiting:
         return first
 
 
-class Lateness:
+class Lateness(Observer):
     """Raises `InvariantBroken` when a copy or the coordinator keeps others waiting."""
 
     def __init__(self, options: Options, world: Any) -> None:
@@ -209,7 +210,7 @@ class Lateness:
         self.closings = 0
         """How many sweeps had to close a task."""
 
-    def faulted(self, fault: Fault) -> None:
+    def faulted(self, world: Any, fault: Fault) -> None:
         if fault.kind is FaultKind.WEATHER:
             self._clear = False
         elif fault.kind in (FaultKind.COORDINATOR, FaultKind.RIVAL):
@@ -425,8 +426,12 @@ class Lateness:
 
     # -- the coordinator -------------------------------------------------------------------
 
-    def decided(self, item: told.CoordinatorInput, effects: Sequence[do.Effect]) -> None:
+    def decided(
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
+    ) -> None:
         """The coordinator has handled ``item``."""
+        if not newest:
+            return
         now = self._world.kernel.now
         if isinstance(item, told.RegistryLoaded) and self._coordinator_up is None:
             self._coordinator_up = now
@@ -437,7 +442,7 @@ class Lateness:
             self._check_disconnected(now, item, effects)
         if not isinstance(item, told.TimerFired) or item.key[0] != "sweep":
             return
-        for task, hosts in enumerate(self._world._hosts):
+        for task, hosts in enumerate(self._world.transport.hosts):
             if hosts:
                 self._gone.pop(task, None)
             elif any(self._copies):  # before there is any copy, nobody waits for one
@@ -463,7 +468,7 @@ class Lateness:
             elif isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed):
                 owed.pop(effect.message.upstream, None)
         for task, due in list(owed.items()):
-            if self._world._hosts[task]:
+            if self._world.transport.hosts[task]:
                 del owed[task]
             elif now > due:
                 raise InvariantBroken(

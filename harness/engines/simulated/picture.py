@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.engines.simulated.run import Report, simulate
 from harness.engines.simulated.world import World
@@ -26,7 +27,7 @@ _NODE_FAULTS = (FaultKind.CRASH, FaultKind.RACK, FaultKind.PAUSE, FaultKind.CUT,
 
 
 @dataclass(slots=True)
-class Trace:
+class Trace(Observer):
     """What a picture needs to know of a run; times in microseconds."""
 
     spans: list[tuple[int, bool, str, int, int]] = field(default_factory=list)
@@ -46,7 +47,7 @@ class Trace:
         elif isinstance(item, StateRebuilt):
             self.spans.append((item.task, replica, "rebuild", begin, end))
 
-    def told(self, at: int, item: Any) -> None:
+    def handed(self, at: int, item: Any) -> None:
         if isinstance(item, CheckpointStored):
             self.marks.append((item.task, "checkpoint", at))
         elif isinstance(item, CopyPromoted):
@@ -54,7 +55,7 @@ class Trace:
         elif isinstance(item, CopyOrdered) and item.term is not None and item.incarnation > 1:
             self.marks.append((item.task, "restore", at))
 
-    def fault(self, world: World, fault: Fault) -> None:
+    def striking(self, world: World, fault: Fault) -> None:
         nodes = [fault.target]
         if fault.kind is FaultKind.RACK:
             nodes = world.options.rack(fault.target)
@@ -70,7 +71,7 @@ def draw_run(options: Options, path: Path) -> Report:
     worlds: list[World] = []
 
     def prepare(world: World) -> None:
-        world.tracer = trace
+        world.watch.add(trace)
         worlds.append(world)
 
     report = simulate(options, prepare=prepare)

@@ -102,7 +102,7 @@ def _run(
         notes_progress=notes_progress,
     )
     if options.scheme.tentative is not None:
-        world.watcher = Lateness(options, world)
+        world.watch.add(Lateness(options, world))
     if prepare is not None:
         prepare(world)
     violation = _violation(world, bystander)

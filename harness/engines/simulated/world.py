@@ -3,26 +3,244 @@
 The world does what effects ask for and nothing else: it decides when things happen and what gets
 lost, never what they mean. Everything random comes from one generator seeded by the options, and
 is drawn in the order of events, so a run is a function of its options.
+
+====================  ======================================================================
+part                  what it does
+====================  ======================================================================
+`node`                one node: alive, paused, cut off, slow, its clock
+`transport`           links, and where copies are
+`computing`           operators and what they cost
+`servers`, `store`    the store, output partitions, the source log
+`coordinators`        the coordinator's processes
+`observing`           who looks at it all
+this file             hands things to machines, does their effects, strikes with faults
+====================  ======================================================================
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from harness.engines.hosting import EFFECTS, Place
-from harness.engines.simulated.hosting import SimulatedNode
-from harness.engines.simulated.kernel import FAULT, MESSAGE
-from harness.engines.simulated.options import Fault, FaultKind
-from harness.engines.simulated.servers import Serving
+from harness.engines.restoration import Noted
+from harness.engines.simulated.computing import Computing, make_operators
+from harness.engines.simulated.coordinators import Coordinators
+from harness.engines.simulated.kernel import ANSWER, FAULT, MESSAGE, TIMER, Kernel
+from harness.engines.simulated.node import SimulatedNode
+from harness.engines.simulated.observing import Observer, Watch
+from harness.engines.simulated.options import Fault, FaultKind, Options
+from harness.engines.simulated.servers import Servers
+from harness.engines.simulated.store import Store
+from harness.engines.simulated.transport import COORDINATOR, Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.node import NodeMachine
+from harness.protocol.node import BEAT, NodeMachine
+from harness.protocol.operators import TaskOperator
+from harness.protocol.output import OutputPartition
+from harness.protocol.story import KEPT
 
 
-class World(Serving):
-    """One run: what comes from outside, on top of what its nodes and servers do."""
+class World:
+    """One run: its parts, and what comes from outside."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        observers: Sequence[Observer] = (),
+        operators: Sequence[TaskOperator] | None = None,
+        sources: Callable[[int, int], Any] | None = None,
+        validate: bool = True,
+        kept: int = KEPT,
+        notes_progress: bool = False,
+    ) -> None:
+        """``kept`` is how many inputs every machine's story holds; ``notes_progress`` makes
+        primaries note each batch, so that recoveries can be measured."""
+        self.options, self.wiring, self.scheme = options, options.wiring, options.scheme
+        self.validate, self.kept, self._notes_progress = validate, kept, notes_progress
+        self.operators = list(operators) if operators is not None else make_operators(options)
+        self.kernel = Kernel()
+        self.watch = Watch()
+        for observer in observers:
+            self.watch.add(observer)
+        self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
+        self.computing = Computing(options, self.operators)
+        self.transport = Transport(options, self.kernel, self.nodes, self.operators, self._tell)
+        self.servers = Servers(
+            options,
+            self.kernel,
+            self.nodes,
+            self.operators,
+            computing=self.computing,
+            transport=self.transport,
+            watch=self.watch,
+            tell=self._tell,
+            sources=sources,
+        )
+        self.coordinators = Coordinators(self)
+        self.notes: list[Noted] = []
+        """What the machines have noted of copies, in the order of time."""
+        self.fault_counts: Counter[str] = Counter()
+        self.ended = ""
+        """Why the coordinator has ended the run; empty while it has not."""
+        self._performers = self._by_effect()
+
+    # -- reading is free -------------------------------------------------------------------
+
+    @property
+    def coordinator(self) -> CoordinatorMachine | None:
+        """The newest one."""
+        return self.coordinators.newest
+
+    @property
+    def partitions(self) -> Mapping[int, OutputPartition]:
+        return self.servers.partitions
+
+    @property
+    def store(self) -> Store:
+        return self.servers.store
+
+    @property
+    def compute_us(self) -> Sequence[int]:
+        return self.computing.compute_us
+
+    @property
+    def copy_us(self) -> Sequence[int]:
+        return self.computing.copy_us
+
+    @property
+    def carried_tuples(self) -> int:
+        return self.transport.carried_tuples
+
+    @property
+    def sent_messages(self) -> int:
+        return self.transport.sent_messages
+
+    def finished(self) -> bool:
+        """Every batch's stable output is in its partition."""
+        last = self.options.batches
+        for partition in self.servers.partitions.values():  # noqa: SIM110 - asked after every event
+            if partition.next_stable < last:
+                return False
+        return True
+
+    def validate_all(self) -> None:
+        """Every copy and the coordinator. An input touches one copy, and what must hold is a
+        matter of one copy's fields, so after an input that copy alone is looked at."""
+        for node in self.nodes:
+            if node.machine is not None:
+                node.machine.validate()
+        self.coordinators.validate()
+
+    # -- machines --------------------------------------------------------------------------
+
+    def _tell(self, number: int, boot: int, item: told.NodeInput) -> None:
+        """Hand ``item`` to a node, if it still lives the life it is meant for."""
+        node = self.nodes[number]
+        if not node.alive or node.boot != boot:
+            return
+        if node.paused:
+            node.deferred.append((self._tell, (number, boot, item)))
+            return
+        machine = node.machine
+        assert machine is not None
+        for handed in self.watch.handed:
+            handed(self.kernel.now, item)
+        clock = node.clock(self.kernel.now)
+        if type(item) is told.TimerFired and item.key == BEAT:
+            effects = machine.handle(item, now=clock)
+        else:
+            effects = self._tell_copy(node, machine, item, clock)
+        performers = self._performers
+        for effect in effects:
+            performers[type(effect)](node, effect)
+
+    def _tell_copy(
+        self, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
+    ) -> Sequence[do.Effect]:
+        watch = self.watch
+        task: int = item.key[1] if type(item) is told.TimerFired else item.task  # type: ignore[union-attr]
+        for before in watch.before:
+            before(node.number, task, item, clock)
+        effects = machine.handle(item, now=clock)
+        copy = machine.copies.get(task)
+        for after in watch.after:
+            after(node.number, copy, item, effects, clock)
+        if copy is not None and self.validate:
+            copy.validate()
+            for handled in watch.handled:
+                handled(node.number, copy)
+        return effects
+
+    # -- effects ---------------------------------------------------------------------------
+
+    def _by_effect(self) -> Mapping[type, Callable[[SimulatedNode, Any], None]]:
+        """How each effect of a node is done: by where that is."""
+        by_place: dict[Place, Callable[[SimulatedNode, Any], None]] = {
+            Place.OPERATOR: self._operate,
+            Place.STORE: self.servers.ask_store,
+            Place.OUTPUT: self.servers.ask_output,
+            Place.LOG: self.servers.read_source,
+            Place.TASKS: self._send,
+            Place.COORDINATOR: self._beat,
+            Place.CLOCK: self._set_timer,
+            Place.RECORD: self._note,
+        }
+        return {
+            kind: by_place[deed.place] for kind, deed in EFFECTS.items() if deed.place in by_place
+        } | {do.ReadOn: self.servers.read_on, do.StopReading: self.servers.stop_reading}
+
+    def _operate(self, node: SimulatedNode, effect: do.ProcessBatch | do.RebuildState) -> None:
+        """Run the operator at once; its answer comes when the node has had the time for it."""
+        if type(effect) is do.ProcessBatch:
+            for processing in self.watch.processing:
+                processing(node.number, effect)
+        answer, cost, lane = self.computing.perform(node, effect)
+        begin, done = self.computing.occupy(node, self.kernel.now, cost, lane)
+        for computed in self.watch.computed:
+            computed(self, node.number, answer, begin, done)
+        self.kernel.at(done, ANSWER, self._tell, node.number, node.boot, answer)
+
+    def _send(self, node: SimulatedNode, effect: do.Send) -> None:
+        for sent in self.watch.sent:
+            sent(effect)
+        if not node.cut:
+            self.transport.deliver(node.number, effect)
+
+    def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
+        if not node.cut:
+            kernel, transport, tell = self.kernel, self.transport, self.coordinators.tell
+            for life in self.coordinators.lives:
+                for delay in transport.delays(transport.link_us(COORDINATOR, node.number)):
+                    kernel.at(kernel.now + delay, MESSAGE, tell, effect.heartbeat, life)
+
+    def _set_timer(self, node: SimulatedNode, effect: do.SetTimer) -> None:
+        at = max(self.kernel.now, node.true_time(effect.at))
+        self.kernel.at(at, TIMER, self._fire, node.number, node.boot, effect)
+
+    def _fire(self, number: int, boot: int, effect: do.SetTimer) -> None:
+        """The timer's instant has come, unless the clock has slowed down since it was set."""
+        node = self.nodes[number]
+        if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
+            self._set_timer(node, effect)
+            return
+        self._tell(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
+
+    def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
+        self.transport.noted(node, effect)
+        self.record(node.number, effect)
+
+    def record(self, number: int, effect: do.NoteCopy) -> None:
+        """Somebody has noted something of a copy."""
+        noted = Noted(at_us=self.kernel.now, node=number, note=effect)
+        self.notes.append(noted)
+        for seen in self.watch.noted:
+            seen(noted)
+
+    # -- from outside ----------------------------------------------------------------------
 
     def start(self) -> None:
         """Schedule everything that comes from outside."""
@@ -32,38 +250,21 @@ class World(Serving):
             if node.number not in late:
                 self._boot(node.number)
         for batch in range(self.options.batches):
-            self.kernel.at((batch + 1) * self.options.interval_us, MESSAGE, self._cut_batch, batch)
+            self.kernel.at(
+                (batch + 1) * self.options.interval_us, MESSAGE, self.servers.cut_batch, batch
+            )
         for fault in self.options.faults:
             self.kernel.at(fault.at_us, FAULT, self._begin, fault)
             if fault.heals and fault.kind is not FaultKind.REPLAN:
                 self.kernel.at(fault.until_us, FAULT, self._end, fault)
 
-    @property
-    def coordinator(self) -> CoordinatorMachine | None:
-        """The newest one."""
-        return self.coordinators.newest
-
-    @property
-    def _known_nodes(self) -> int:
-        return len(self.options.nodes) - self.options.unknown_nodes
-
-    def finished(self) -> bool:
-        """Every batch's stable output is in its partition."""
-        last = self.options.batches
-        for partition in self.partitions.values():  # noqa: SIM110 - asked after every event
-            if partition.next_stable < last:
-                return False
-        return True
-
     def _begin(self, fault: Fault) -> None:
         self.fault_counts[str(fault.kind)] += 1
-        if self.tracer is not None:
-            self.tracer.fault(self, fault)
+        for striking in self.watch.striking:
+            striking(self, fault)
         self._strike(fault)
-        for observer in self.observers:
-            observer.faulted(self, fault)
-        if self.watcher is not None:
-            self.watcher.faulted(fault)
+        for faulted in self.watch.faulted:
+            faulted(self, fault)
 
     def _strike(self, fault: Fault) -> None:
         match fault.kind:
@@ -79,7 +280,7 @@ class World(Serving):
                     self._close_connection(self.nodes[fault.target])
                 self.nodes[fault.target].cut = True
             case FaultKind.LINK:
-                self._blocked.update(self._ends(fault))
+                self.transport.cut(fault.target, fault.other)
             case FaultKind.SLOW:
                 self.nodes[fault.target].slowness = fault.amount
             case FaultKind.RAISE:
@@ -87,13 +288,13 @@ class World(Serving):
             case FaultKind.DRIFT:
                 self.nodes[fault.target].set_drift(fault.amount, self.kernel.now)
             case FaultKind.WEATHER:
-                self.loss_percent += fault.amount
+                self.transport.loss_percent += fault.amount
             case FaultKind.STORE:
-                self.store_away += 1
+                self.servers.store_away += 1
             case FaultKind.FULL:
-                self.store.full += 1
+                self.servers.store.full += 1
             case FaultKind.LOG:
-                self.log_away += 1
+                self.servers.log_away += 1
             case FaultKind.COORDINATOR:
                 self.coordinators.crash()
             case FaultKind.RIVAL:
@@ -117,7 +318,7 @@ class World(Serving):
             case FaultKind.CUT:
                 self.nodes[fault.target].cut = False
             case FaultKind.LINK:
-                self._blocked -= Counter(self._ends(fault))  # drops what is no longer cut
+                self.transport.mend(fault.target, fault.other)
             case FaultKind.SLOW:
                 self.nodes[fault.target].slowness = 1
             case FaultKind.RAISE:
@@ -125,22 +326,18 @@ class World(Serving):
             case FaultKind.DRIFT:
                 self.nodes[fault.target].set_drift(0, self.kernel.now)
             case FaultKind.WEATHER:
-                self.loss_percent -= fault.amount
+                self.transport.loss_percent -= fault.amount
             case FaultKind.STORE:
-                self.store_away -= 1
+                self.servers.store_away -= 1
             case FaultKind.FULL:
-                self.store.full -= 1
+                self.servers.store.full -= 1
             case FaultKind.LOG:
-                self.log_away -= 1
-                self._pump_all()
+                self.servers.log_away -= 1
+                self.servers.pump_all()
             case FaultKind.COORDINATOR:
                 self.coordinators.restart()
             case FaultKind.RIVAL:
                 self.coordinators.end_rivals()
-
-    @staticmethod
-    def _ends(fault: Fault) -> tuple[tuple[int, int], tuple[int, int]]:
-        return (fault.target, fault.other), (fault.other, fault.target)
 
     def _crash(self, number: int) -> None:
         node = self.nodes[number]
@@ -148,7 +345,8 @@ class World(Serving):
             return
         node.alive = node.paused = False
         node.deferred.clear()
-        self._forget_copies(node)
+        self.transport.forget(node)
+        self.servers.forget(node)
         node.machine = None
         self._close_connection(node)
 
@@ -166,6 +364,7 @@ class World(Serving):
         node = self.nodes[number]
         if node.alive:
             return
+        known = len(self.options.nodes) - self.options.unknown_nodes
         node.boot += 1
         node.alive = True
         node.free_at = [self.kernel.now] * self.options.lanes
@@ -176,11 +375,11 @@ class World(Serving):
             scheme=self.scheme,
             initial=lambda task: self.operators[task].initial(),
             kept=self.kept,
-            info=self.options.nodes[number] if number >= self._known_nodes else None,
+            info=self.options.nodes[number] if number >= known else None,
             notes_progress=self._notes_progress,
         )
         for effect in node.machine.start(now=node.clock(self.kernel.now)):
-            self.performers[type(effect)](self, node, effect)
+            self._performers[type(effect)](node, effect)
 
     def _resume(self, number: int) -> None:
         node = self.nodes[number]
@@ -191,18 +390,3 @@ class World(Serving):
         deferred, node.deferred = node.deferred, []
         for action, arguments in deferred:
             action(*arguments)
-
-
-_BY_PLACE: dict[Place, Callable[..., None]] = {
-    Place.OPERATOR: World._operate,
-    Place.STORE: World._ask_store,
-    Place.OUTPUT: World._ask_output,
-    Place.LOG: World._read_source,
-    Place.TASKS: World._send,
-    Place.COORDINATOR: World._beat,
-    Place.CLOCK: World._set_timer,
-    Place.RECORD: World._note,
-}
-World.performers = {
-    kind: _BY_PLACE[deed.place] for kind, deed in EFFECTS.items() if deed.place in _BY_PLACE
-} | {do.ReadOn: World._read_on, do.StopReading: World._stop_reading}

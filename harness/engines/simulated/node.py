@@ -1,0 +1,53 @@
+"""A machine that can crash, stop, slow down and tell the wrong time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.protocol.node import NodeMachine
+
+
+class SimulatedNode:
+    """What befalls one node; its protocol machine is inside."""
+
+    __slots__ = (
+        "alive", "boot", "clock_base", "copies", "cut", "deferred", "disturbed", "drift", "free_at",
+        "machine", "number", "paused", "raises", "slowness", "true_base",
+    )  # fmt: skip
+
+    def __init__(self, number: int, lanes: int) -> None:
+        self.number = number
+        self.boot = 0
+        self.alive = False
+        self.machine: NodeMachine | None = None
+        self.free_at = [0] * lanes
+        self.paused = False
+        self.cut = False
+        self.slowness = 1
+        self.raises = False
+        self.drift = 0
+        self.clock_base = self.true_base = 0
+        self.disturbed = -1
+        """When, by its clock, it last went on after a pause or began to drift otherwise."""
+        self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.copies: dict[int, int] = {}
+        """Task to incarnation of the copies it hosts."""
+
+    def clock(self, now: int) -> int:
+        """What this node takes the time for."""
+        passed = now - self.true_base
+        if not self.drift:
+            return self.clock_base + passed
+        return self.clock_base + passed + passed * self.drift // 1000
+
+    def true_time(self, clock: int) -> int:
+        """When this node's clock will show ``clock``."""
+        ahead = clock - self.clock_base
+        if not self.drift:
+            return self.true_base + ahead
+        return self.true_base + -(-ahead * 1000 // (1000 + self.drift))
+
+    def set_drift(self, drift: int, now: int) -> None:
+        self.clock_base, self.true_base, self.drift = self.clock(now), now, drift
+        self.disturbed = self.clock_base

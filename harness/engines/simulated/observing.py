@@ -1,0 +1,92 @@
+"""What checkers, traces and pictures are told of a run; they change nothing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.engines.restoration import Noted
+from harness.engines.simulated.options import Fault
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.task import TaskMachine
+
+if TYPE_CHECKING:
+    from harness.engines.simulated.world import World
+
+
+class Observer:
+    """Subclasses give what they want to see; what they leave out costs nothing."""
+
+    def striking(self, world: World, fault: Fault) -> None:
+        """The fault is about to strike."""
+
+    def faulted(self, world: World, fault: Fault) -> None:
+        """The fault has struck."""
+
+    def handed(self, at_us: int, item: told.NodeInput) -> None:
+        """A node is handed something."""
+
+    def before(self, node: int, task: int, item: told.NodeInput, clock: int) -> None:
+        """A node, by its ``clock``, is about to hand ``item`` to its copy of a task."""
+
+    def after(
+        self,
+        node: int,
+        copy: TaskMachine | None,
+        item: told.NodeInput,
+        effects: Sequence[do.Effect],
+        clock: int,
+    ) -> None:
+        """It has; these are the effects."""
+
+    def handled(self, node: int, copy: TaskMachine) -> None:
+        """A copy has handled an input, in a run whose machines are validated."""
+
+    def sent(self, effect: do.Send) -> None:
+        """A copy sends something."""
+
+    def processing(self, node: int, effect: do.ProcessBatch) -> None:
+        """An operator is run."""
+
+    def computed(self, world: World, node: int, item: Any, begin_us: int, end_us: int) -> None:
+        """A node will have computed from ``begin_us`` to ``end_us``, and is told ``item`` then."""
+
+    def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
+        """Records that count stand in a partition."""
+
+    def noted(self, noted: Noted) -> None:
+        """Somebody has noted something of a copy."""
+
+    def decided(
+        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
+    ) -> None:
+        """A coordinator has handled ``item``; ``newest`` unless it is a rival's elder."""
+
+
+class Watch:
+    """By event, whom to call."""
+
+    __slots__ = (
+        "after", "before", "computed", "decided", "faulted", "handed", "handled", "noted",
+        "processing", "published", "sent", "striking",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.striking: list[Callable[..., None]] = []
+        self.faulted: list[Callable[..., None]] = []
+        self.handed: list[Callable[..., None]] = []
+        self.before: list[Callable[..., None]] = []
+        self.after: list[Callable[..., None]] = []
+        self.handled: list[Callable[..., None]] = []
+        self.sent: list[Callable[..., None]] = []
+        self.processing: list[Callable[..., None]] = []
+        self.computed: list[Callable[..., None]] = []
+        self.published: list[Callable[..., None]] = []
+        self.noted: list[Callable[..., None]] = []
+        self.decided: list[Callable[..., None]] = []
+
+    def add(self, observer: Observer) -> None:
+        for event in self.__slots__:
+            if getattr(type(observer), event) is not getattr(Observer, event):
+                getattr(self, event).append(getattr(observer, event))

@@ -1,0 +1,119 @@
+"""Links between nodes, and to the coordinator: they take time, lose, repeat and reorder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from harness.engines.simulated.kernel import MESSAGE, Kernel
+from harness.engines.simulated.node import SimulatedNode
+from harness.engines.simulated.options import Options
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.operators import TaskOperator
+from harness.seeds import derive_seed
+
+COORDINATOR = -1
+"""Stands for the coordinator where a node is named."""
+Tell = Callable[[int, int, told.NodeInput], None]
+"""Hand something to a node, in the life that is meant."""
+
+
+class Transport:
+    """Delivers messages to where the copies they are for have been noted to be."""
+
+    def __init__(
+        self,
+        options: Options,
+        kernel: Kernel,
+        nodes: Sequence[SimulatedNode],
+        operators: Sequence[TaskOperator],
+        tell: Tell,
+    ) -> None:
+        self._kernel, self._nodes, self._operators, self._tell = kernel, nodes, operators, tell
+        self._network = network = options.network
+        self._random = Random(derive_seed(options.seed, "world"))
+        far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
+        self._far_us = far
+        self._rack_us = far if near is None else near
+        self._local_us = far if local is None else local
+        self._pairs_us = network.pairs_us
+        self._jitter_us = network.jitter_us
+        self._limited = network.bytes_per_s > 0
+        self._racks = [info.rack for info in options.nodes]
+        self._blocked: Counter[tuple[int, int]] = Counter()
+        """By how many faults a link is cut; links that are not cut are left out."""
+        self.hosts: list[dict[int, int]] = [{} for _ in options.wiring.tasks]
+        """Task to {node: incarnation} of the copies that are there."""
+        self.loss_percent = 0
+        self.sent_messages = 0
+        self.carried_tuples = 0
+        """What crossed a link between two nodes, or a node and the store, where links are
+        limited (`Network.bytes_per_s`)."""
+
+    # -- where copies are ------------------------------------------------------------------
+
+    def noted(self, node: SimulatedNode, note: do.NoteCopy) -> None:
+        """A node has, or has dropped, a copy."""
+        if note.event is do.CopyEvent.HOSTED:
+            node.copies[note.task] = self.hosts[note.task][node.number] = note.incarnation
+        elif note.event is do.CopyEvent.RETIRED:
+            del node.copies[note.task], self.hosts[note.task][node.number]
+
+    def forget(self, node: SimulatedNode) -> None:
+        """It has lost all of its copies."""
+        for task in node.copies:
+            del self.hosts[task][node.number]
+        node.copies = {}
+
+    # -- links -----------------------------------------------------------------------------
+
+    def cut(self, one: int, other: int) -> None:
+        self._blocked.update(((one, other), (other, one)))
+
+    def mend(self, one: int, other: int) -> None:
+        self._blocked -= Counter(((one, other), (other, one)))  # drops what is no longer cut
+
+    def deliver(self, sender: int, effect: do.Send) -> None:
+        """To every copy of the task, or to the one that is meant."""
+        meant, message = effect.incarnation, effect.message
+        for number, incarnation in self.hosts[effect.to].items():
+            if meant is None or meant == incarnation:
+                self.transmit(sender, number, message)
+
+    def transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
+        """To one node, from a node or the coordinator."""
+        node = self._nodes[receiver]
+        if node.cut or (self._blocked and (sender, receiver) in self._blocked):
+            return
+        link = self.link_us(sender, receiver)
+        if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
+            tuples = self._operators[message.task].tuples((message.payload,))
+            self.carried_tuples += tuples
+            link += self._network.transfer_us(tuples)
+        kernel = self._kernel
+        for delay in self.delays(link):
+            kernel.at(kernel.now + delay, MESSAGE, self._tell, receiver, node.boot, message)
+
+    def link_us(self, sender: int, receiver: int) -> int:
+        """The delay between two nodes, by pair or by rack."""
+        if self._pairs_us:
+            return self._pairs_us[sender][receiver]
+        if sender == receiver:
+            return self._local_us
+        if sender >= 0 and self._racks[sender] == self._racks[receiver]:
+            return self._rack_us
+        return self._far_us
+
+    def delays(self, link_us: int) -> Sequence[int]:
+        """One delay per delivery: none if lost, two if repeated."""
+        self.sent_messages += 1
+        delay = link_us + int(self._random.random() * self._jitter_us)
+        if not self.loss_percent:
+            return (delay,)
+        luck = self._random.random() * 100
+        if luck < self.loss_percent:
+            return ()
+        late = delay + int(self._random.random() * 50 * self._jitter_us)
+        return (delay, late) if luck < 2 * self.loss_percent else (late,)
