@@ -29,6 +29,7 @@ Examples:
   ./faultline simulate
   ./faultline simulate --seeds 1..10000 --scheme ppa
   ./faultline simulate --seeds 42..42 --scheme dpc --topology diamond
+  ./faultline simulate --seeds 0..999999 --spread lab.yaml --workers 40
   ./faultline simulate --draw 42 --scheme ppa
 """
 _LINE_INTERVAL_S = 10.0
@@ -42,6 +43,11 @@ _LINE_INTERVAL_S = 10.0
 @click.option("--topology", metavar="NAME", help="Only this topology; default: drawn, too.")
 @click.option("--faults", metavar="N,N", help="Only these faults of each schedule, from 0.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; default: one per core.")
+@click.option(
+    "--spread",
+    metavar="CLUSTER",
+    help="Run them on Spark executors, --workers of them: local, docker, or a FILE.yaml.",
+)
 @click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run and its faults.")
 @click.option(
     "--picture",
@@ -55,6 +61,7 @@ def command(
     topology: str | None,
     faults: str | None,
     workers: int | None,
+    spread: str | None,
     draw_seed: int | None,
     picture: Path | None,
     as_json: bool,
@@ -77,9 +84,12 @@ def command(
     choice = Choice(
         first_seed=first, last_seed=last, scheme=scheme, topology=topology, faults=numbers
     )
-    tally = run_campaign(
-        choice, workers=workers or os.cpu_count() or 1, watch=_progress(len(choice.seeds))
-    )
+    processes = workers or os.cpu_count() or 1
+    watch = _progress(len(choice.seeds))
+    if spread is None:
+        tally = run_campaign(choice, workers=processes, watch=watch)
+    else:
+        tally = _spread(choice, spread, processes, watch)
     violations = [_describe(choice, report) for report in tally.failed[:10]]
     if as_json:
         emit_json(_document(tally, violations))
@@ -87,6 +97,19 @@ def command(
         _print(tally, violations)
     if tally.failed:
         sys.exit(1)
+
+
+def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
+    """The campaign on executors of a cluster that is started for it."""
+    from harness.cluster.backends import find_backend
+    from harness.cluster.base import ClusterSpec
+    from harness.engines.simulated.campaign import tally_of
+    from harness.engines.simulated.spread import spread_reports
+
+    spec = ClusterSpec(racks=1, workers_per_rack=workers, memory_mb_per_worker=512)
+    with find_backend(backend).make(spec) as cluster:
+        cluster.start(lambda text: click.echo(f"faultline: {text}", err=True))
+        return tally_of(spread_reports(choice, cluster), watch)
 
 
 def _check_names(scheme: str | None, topology: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from time import perf_counter
@@ -98,9 +98,14 @@ def reports(choice: Choice, workers: int) -> Iterator[Report]:
 
 def run_campaign(choice: Choice, *, workers: int, watch: Callable[[Tally], None]) -> Tally:
     """Run every schedule of ``choice``; ``watch`` is called after each."""
+    return tally_of(reports(choice, workers), watch)
+
+
+def tally_of(arriving: Iterable[Report], watch: Callable[[Tally], None]) -> Tally:
+    """Count reports as they come, wherever they are made; ``watch`` is called after each."""
     tally = Tally()
     began = perf_counter()
-    for report in reports(choice, workers):
+    for report in arriving:
         tally.add(report)
         tally.elapsed_s = perf_counter() - began
         watch(tally)

@@ -1,0 +1,158 @@
+"""A campaign's schedules on a Spark cluster: one job, reports as they are made, same seeds same
+reports.
+
+The harness's side is `spread_reports`; run as ``python -m harness.engines.simulated.spread`` this
+is the driver. Tasks run some seeds each and send what came of them through an accumulator, which
+Spark counts once for every task of a job, also when an executor is lost and its tasks run again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from harness.child import Child, end_with_parent, orders, speaker
+from harness.cluster.base import Cluster
+from harness.engines.simulated.campaign import Choice, run_seed
+from harness.engines.simulated.checkers import Violation
+from harness.engines.simulated.run import Report
+
+TASKS_PER_SLOT = 16
+"""So many that a slow one delays little and an executor's loss costs little."""
+MOST_SEEDS_PER_TASK = 64
+FIRST_REPORT_S = 300.0
+NEXT_REPORT_S = 300.0
+_LOOK_AGAIN_S = 0.2
+
+
+def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[Report]:
+    """One report per seed, in the order of seeds, made by the cluster's executors.
+
+    Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more.
+    """
+    spec = cluster.spec
+    slots = spec.racks * spec.workers_per_rack * spec.cores_per_worker
+    child = Child(
+        "harness.engines.simulated.spread",
+        name="the campaign's driver",
+        log=cluster.scratch("spread") / "driver.log",
+        remedy="read its log; the same seeds without --spread run on this machine",
+        environment=cluster.driver_environment(),
+    )
+    try:
+        child.send({"conf": cluster.spark_conf(), "choice": asdict(choice), "slots": slots})
+        yield from in_order(choice, _arriving(child, len(choice.seeds)))
+    finally:
+        child.stop(within_s=30)
+
+
+def _arriving(child: Child, total: int) -> Iterator[Report]:
+    mark = seen = 0
+    while seen < total:
+        event = child.wait_for(
+            "reports of schedules",
+            lambda event: event["event"] == "reports",
+            within_s=NEXT_REPORT_S if seen else FIRST_REPORT_S,
+            since=mark,
+        )
+        mark = child.events.index(event, mark) + 1
+        for document in event["reports"]:
+            seen += 1
+            yield report_of(document)
+
+
+def in_order(choice: Choice, arriving: Iterator[Report]) -> Iterator[Report]:
+    """Hold reports back until those of all smaller seeds are there."""
+    early: dict[int, Report] = {}
+    following = iter(choice.seeds)
+    wanted = next(following, None)
+    for report in arriving:
+        early[report.seed] = report
+        while wanted is not None and wanted in early:
+            yield early.pop(wanted)
+            wanted = next(following, None)
+
+
+def report_of(document: dict[str, Any]) -> Report:
+    """What `dataclasses.asdict` made of a report, after a way through JSON."""
+    violation = document["violation"]
+    return Report(**{**document, "violation": Violation(**violation) if violation else None})
+
+
+def shares(choice: Choice, slots: int) -> list[tuple[int, int]]:
+    """First and last seed of each task."""
+    total = len(choice.seeds)
+    each = max(1, min(MOST_SEEDS_PER_TASK, total // (slots * TASKS_PER_SLOT)))
+    return [
+        (first, min(first + each - 1, choice.last_seed))
+        for first in range(choice.first_seed, choice.last_seed + 1, each)
+    ]
+
+
+def choice_of(document: dict[str, Any]) -> Choice:
+    """What `dataclasses.asdict` made of a choice, after a way through JSON."""
+    faults = document["faults"]
+    return Choice(**{**document, "faults": None if faults is None else tuple(faults)})
+
+
+def main() -> None:
+    emit = speaker()
+    order = next(orders(), None)
+    if order is None:
+        return
+    end_with_parent()
+    from pyspark import AccumulatorParam
+    from pyspark.sql import SparkSession
+
+    class Arrivals(AccumulatorParam[deque[dict[str, Any]]]):  # type: ignore[misc]  # no types
+        """A queue that executors add to and the driver empties."""
+
+        def zero(self, value: deque[dict[str, Any]]) -> deque[dict[str, Any]]:
+            return deque()
+
+        def addInPlace(  # noqa: N802 - Spark's name
+            self, value1: deque[dict[str, Any]], value2: deque[dict[str, Any]]
+        ) -> deque[dict[str, Any]]:
+            value1.extend(value2)
+            return value1
+
+    builder = SparkSession.builder.appName("faultline-simulate")
+    for key, value in order["conf"].items():
+        builder = builder.config(key, value)
+    context = builder.getOrCreate().sparkContext
+    choice = choice_of(order["choice"])
+    queue: deque[dict[str, Any]] = deque()
+    arrived = context.accumulator(queue, Arrivals())
+
+    def run(share: tuple[int, int]) -> None:
+        made = [asdict(run_seed((choice, seed))) for seed in range(share[0], share[1] + 1)]
+        arrived.add(deque(made))
+
+    def hand_over() -> None:
+        found = []
+        while queue:
+            found.append(queue.popleft())
+        if found:
+            emit({"event": "reports", "reports": found})
+
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_LOOK_AGAIN_S):
+            hand_over()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    wanted = shares(choice, order["slots"])
+    context.parallelize(wanted, len(wanted)).foreach(run)
+    done.set()
+    watcher.join()
+    hand_over()
+    context.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""A campaign spread over a Spark cluster says what the same campaign says on one machine."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, replace
+
+import pytest
+
+from harness.cluster.base import ClusterSpec
+from harness.cluster.local.cluster import LocalCluster
+from harness.engines.simulated.campaign import Choice, reports, run_seed
+from harness.engines.simulated.checkers import Violation
+from harness.engines.simulated.spread import (
+    MOST_SEEDS_PER_TASK,
+    choice_of,
+    in_order,
+    report_of,
+    shares,
+    spread_reports,
+)
+
+CHOICE = Choice(first_seed=3, last_seed=14, scheme="ppa", topology="chain")
+
+
+def test_a_report_and_a_choice_survive_the_way() -> None:
+    report = run_seed((CHOICE, 3))
+    assert report_of(json.loads(json.dumps(asdict(report)))) == report
+    broken = replace(report, violation=Violation(seed=3, invariant="i", what="w", story="s"))
+    assert report_of(json.loads(json.dumps(asdict(broken)))) == broken
+    for choice in (CHOICE, replace(CHOICE, faults=(0, 2))):
+        assert choice_of(json.loads(json.dumps(asdict(choice)))) == choice
+
+
+def test_reports_come_in_the_order_of_seeds_whatever_the_order_of_their_making() -> None:
+    report = run_seed((CHOICE, 3))
+    made = [replace(report, seed=seed) for seed in CHOICE.seeds]
+    random.Random(1).shuffle(made)
+    assert [each.seed for each in in_order(CHOICE, iter(made))] == list(CHOICE.seeds)
+
+
+@pytest.mark.parametrize(("total", "slots"), [(1, 4), (12, 2), (1000, 2), (100_000, 40)])
+def test_every_seed_is_in_one_share(total: int, slots: int) -> None:
+    choice = Choice(first_seed=7, last_seed=6 + total)
+    found = shares(choice, slots)
+    seeds = [seed for first, last in found for seed in range(first, last + 1)]
+    assert seeds == list(choice.seeds)
+    assert max(last - first + 1 for first, last in found) <= MOST_SEEDS_PER_TASK
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_the_same_seeds_give_the_same_reports(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
+        cluster.start(lambda text: None)
+        spread = list(spread_reports(CHOICE, cluster))
+    assert spread == list(reports(CHOICE, workers=1))
