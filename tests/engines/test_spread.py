@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import sys
 from dataclasses import asdict, replace
+from pathlib import Path
+from typing import cast
 
 import pytest
 
-from harness.cluster.base import ClusterSpec
-from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.spark import REPOSITORY
 from harness.engines.simulated.campaign import Choice, reports, run_seed
 from harness.engines.simulated.checkers import Violation
 from harness.engines.simulated.spread import (
@@ -20,6 +24,7 @@ from harness.engines.simulated.spread import (
     shares,
     spread_reports,
 )
+from harness.errors import EnvironmentFailure
 
 CHOICE = Choice(first_seed=3, last_seed=14, scheme="ppa", topology="chain")
 
@@ -49,13 +54,41 @@ def test_every_seed_is_in_one_share(total: int, slots: int) -> None:
     assert max(last - first + 1 for first, last in found) <= MOST_SEEDS_PER_TASK
 
 
-@pytest.mark.cluster
+class Alone:
+    """Spark inside the driver: everything but the network between machines."""
+
+    spec = ClusterSpec(racks=1, cores_per_worker=2)
+
+    def __init__(self, directory: Path, java_home: Path) -> None:
+        self._directory, self._java_home = directory, java_home
+
+    def scratch(self, name: str) -> Path:
+        return self._directory
+
+    def spark_conf(self) -> dict[str, str]:
+        return {"spark.master": "local[2]", "spark.ui.enabled": "false"}
+
+    def driver_environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "JAVA_HOME": str(self._java_home),
+            "PYTHONPATH": str(REPOSITORY),
+            "PYSPARK_PYTHON": sys.executable,
+        }
+
+
+@pytest.mark.slow
 @pytest.mark.spark
-def test_the_same_seeds_give_the_same_reports(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-    with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
-        cluster.start(lambda text: None)
-        spread = list(spread_reports(CHOICE, cluster))
-    assert spread == list(reports(CHOICE, workers=1))
+def test_the_same_seeds_give_the_same_reports(tmp_path: Path) -> None:
+    from harness.environment.java import find_java
+
+    cluster = cast(Cluster, Alone(tmp_path, find_java().home))
+    assert list(spread_reports(CHOICE, cluster)) == list(reports(CHOICE, workers=1))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_driver_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
+    cluster = cast(Cluster, Alone(tmp_path, tmp_path / "no-java"))
+    with pytest.raises(EnvironmentFailure, match="it gave up: its output ended"):
+        list(spread_reports(CHOICE, cluster))
