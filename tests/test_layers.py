@@ -74,7 +74,9 @@ def test_experiments_on_live_engines_know_the_contract_alone() -> None:
                 assert not imported.startswith(f"harness.engines.{inside}"), f"{path}:{line}"
 
 
-SIMULATOR = {"campaign", "checkers", "options", "run", "schedule", "topologies", "world"}
+SIMULATOR = {
+    "campaign", "checkers", "options", "run", "schedule", "spread", "topologies", "world",
+}  # fmt: skip
 """What the simulator shows to those who run it; the rest hosts the machines."""
 
 
