@@ -159,10 +159,10 @@ EXPERIMENT = Experiment(
     claims=claims,
     notes=(
         _shared.CHOSEN,
-        "Corrections come in batch order here, so a batch that was delayed waits for those before "
-        "it and not for all of the reconciliation: Delay & Suspend crosses X later than in the "
-        "paper. With Delay & Process the batches that waited are processed tentatively with the "
-        "healed stream's tuples in them, so it can have more of them than Process & Process.",
+        "A node that suspends new batches while it stabilizes is stable again once they are "
+        "processed, too; their output goes out with the corrections. With Delay & Process the "
+        "batches that waited are processed tentatively with the healed stream's tuples in them, "
+        "so it can have more of them than Process & Process.",
     ),
     figure_size_in=(9.5, 4.2),
 )

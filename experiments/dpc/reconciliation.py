@@ -190,8 +190,7 @@ EXPERIMENT = Experiment(
         _shared.CHOSEN,
         "The state is a window of whole buckets, so in the right panel S is one bucket (99 to 498 "
         "tuples) where the paper has 20 tuples. Not modelled: two boxes in one node, which double "
-        "λ, and the limited undo history. A node that is stable again resumes its periodic copies, "
-        "so one more copy of the state falls into the delay than Table 2 counts.",
+        "λ, and the limited undo history.",
     ),
     figure_size_in=(9.0, 4.0),
 )
