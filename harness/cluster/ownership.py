@@ -17,7 +17,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ from harness.cluster.processes import (
     signal_all,
     wait_until_gone,
 )
-from harness.cluster.run_directory import journal_path, read_journal, remove_secrets
+from harness.cluster.run_directory import read_journal, remove_run_directory, remove_secrets
 from harness.errors import EnvironmentFailure
 
 _GONE_LIMIT_S = 15.0
@@ -150,8 +149,8 @@ class Registry:
         backend_of(record).remove(record)
         if record.keep:
             remove_secrets(record.directory)
-        elif journal_path(record.directory).exists():  # it is a run directory, nothing else
-            shutil.rmtree(record.directory, ignore_errors=True)
+        else:
+            remove_run_directory(record.directory)
         self.remove(record.run)
 
     @contextmanager

@@ -17,6 +17,10 @@ from harness.errors import EnvironmentFailure, UsageError
 _SECRET_PLACES = ("secrets", "driver-conf", "kafka", "redis")
 
 
+_REMOVALS = 3
+"""A process that was dying may still have made a file where one was just removed."""
+
+
 def journal_path(directory: Path) -> Path:
     return directory / "processes.jsonl"
 
@@ -64,6 +68,26 @@ def remove_secrets(directory: Path) -> None:
     """Remove every file of a stopped cluster that holds a secret."""
     for name in _SECRET_PLACES:
         shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def remove_run_directory(directory: Path) -> None:
+    """Remove a run directory, its journal last.
+
+    The journal says that it is one and nothing else. Whoever removes it may be killed on the way (a
+    keeper by the next start, which buries the same cluster); the next one then goes on.
+    """
+    journal = journal_path(directory)
+    if not journal.exists():
+        return
+    for _ in range(_REMOVALS):
+        left = [path for path in directory.iterdir() if path != journal]
+        for path in left:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+    journal.unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def make_place(parent: Path, name: str) -> Path:

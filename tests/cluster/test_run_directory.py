@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.local.cluster import remove_dead_executors
-from harness.cluster.run_directory import check_room, make_place
+from harness.cluster.run_directory import (
+    check_room,
+    journal_path,
+    make_place,
+    remove_run_directory,
+)
 from harness.errors import EnvironmentFailure, UsageError
 
 
@@ -54,3 +59,30 @@ def test_only_directories_of_dead_executors_are_removed(tmp_path: Path) -> None:
     assert spilling.exists()
     assert not dead.exists()
     assert not spilled.exists()
+
+
+def test_a_removal_that_was_interrupted_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keeper that the next start kills must not leave a directory that nobody knows any more."""
+    directory = tmp_path / "run"
+    (directory / "logs").mkdir(parents=True)
+    (directory / "logs" / "kafka.log").touch()
+    journal_path(directory).touch()
+
+    def killed(path: Path, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            remove_run_directory(directory)
+    assert journal_path(directory).exists(), "the next one still knows what it is"
+    remove_run_directory(directory)
+    assert not directory.exists()
+
+
+def test_a_directory_that_is_no_run_directory_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    remove_run_directory(tmp_path)
+    assert (tmp_path / "precious").exists()
