@@ -171,13 +171,6 @@ def keeps_what_comes_early(self: Any, index: int, batch: int, *args: Any, **opti
 _take_part = Inlet.take
 
 
-def acknowledges_once(self: Any, item: Any) -> None:
-    _replay_requested(self, replace(item, acknowledged=0))
-
-
-_replay_requested = TaskMachine._replay_requested
-
-
 def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
     self.confirmed(item)
 
@@ -498,11 +491,10 @@ MUTATIONS = (
     Mutation("skip the duplicate check", Inlet, "take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
     Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
-    Mutation("a source ignores old requests", TaskMachine, "_cannot_replay", source_ignores_requests, LOCAL, 16),
+    Mutation("a source ignores old requests", TaskMachine, "_cannot_replay", source_ignores_requests, LOCAL, 48),
     Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
     Mutation("process although the outbox is full", Outlet, "has_room", always_has_room, LOCAL, 2),
     Mutation("keep what comes too early", Inlet, "take", keeps_what_comes_early, LOCAL, 2),
-    Mutation("lose an acknowledgement for good", TaskMachine, "_replay_requested", acknowledges_once, LOCAL, 3),
     Mutation("leave a state that took over uncovered", Durability, "cover", covers_nothing, REPLICAS, 3),
     Mutation("take a checkpoint for stored that the store has refused", Durability, "refused", takes_a_refusal_for_a_confirmation, LOCAL, 8),
     Mutation("never store again once the store was full", Durability, "refused", forgets_what_was_refused, LOCAL, 11),
@@ -535,11 +527,11 @@ MUTATIONS = (
     Mutation("publish tentative output with the next stable one", Publisher, "take", queues_tentative_output, TENTATIVE, 0),
     Mutation("close lost tasks too late", Losses, "_due", closes_late, ("ppa", "active"), 6),
     Mutation("close at the next sweep", Losses, "close", closes_at_a_sweep, ("ppa", "active"), 26),
-    Mutation("wait for good for a replica that is not there", Losses, "_due", waits_for_a_replica_for_good, ("active",), 219),
+    Mutation("wait for good for a replica that is not there", Losses, "_due", waits_for_a_replica_for_good, ("active",), 557),
     Mutation("take a planned replica for a live one", Losses, "note_takeover", takes_plans_for_copies, ("ppa", "active"), 557),
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
-    Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 3),
+    Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 20),
     Mutation("take over without sending what was held back", TaskMachine, "_promoted", takes_over_silently, REPLICAS, 0),
     Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
