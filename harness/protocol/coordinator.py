@@ -92,6 +92,9 @@ class CoordinatorMachine:
         self.over = False
         """There is a later coordinator, or no point: this one does nothing any more."""
         self._join_by = 0
+        self._committed: list[Assignment] = []
+        """The assignments of the latest version: a loss alone makes a new one, too, or a node
+        could be told to retire what the registry still wants from it."""
         self._effects: list[Effect] = []
         self._cause = ""
         self._now = 0
@@ -236,10 +239,9 @@ class CoordinatorMachine:
 
     def _decide(self, *, changed: bool = False) -> None:
         """What shall be, now that something is not as it was?"""
-        before = list(self.tasks)
         for replica in self.placer.decide(replicated=self.replicated, epoch=self.epochs.complete):
             self.losses.note_takeover(replica)
-        if changed or before != self.tasks:
+        if changed or self.tasks != self._committed:
             self._commit()
         self._close()
 
@@ -260,6 +262,7 @@ class CoordinatorMachine:
     def _commit(self) -> None:
         """A new version: store it; orders follow once it is stored."""
         self.ledger.version += 1
+        self._committed = list(self.tasks)
         self._store()
 
     def _store(self) -> None:
@@ -279,6 +282,7 @@ class CoordinatorMachine:
         self.epochs.complete, self.replicated = registry.epoch, registry.replicated
         self.members.know(registry.came_later)
         self.assigned.adopt(registry.tasks)
+        self._committed = list(registry.tasks)
         for node in self._nodes_that_ended():
             alive = self.members[node].alive
             self._lose(node)

@@ -6,7 +6,7 @@ from harness.engines.simulated.store import Store
 from harness.protocol import inputs as told
 from harness.protocol.effects import SendOrder, StepDown, StoreRegistry
 from harness.protocol.scheme import Recovery
-from tests.protocol.clusters import CAUSE, Cluster, report, sent
+from tests.protocol.clusters import CAUSE, Cluster, node, report, sent
 
 
 def test_the_store_gives_every_owner_a_higher_term_and_the_same_one_again() -> None:
@@ -52,7 +52,9 @@ def test_orders_and_registries_carry_the_term() -> None:
 def test_nothing_is_told_before_it_is_stored_and_storing_is_asked_for_again() -> None:
     cluster = Cluster()
     machine = cluster.machine
-    beats = [told.HeartbeatReceived(cause=CAUSE, node=node, boot=1, copies=()) for node in (0, 1)]
+    beats = [
+        told.HeartbeatReceived(cause=CAUSE, node=number, boot=1, copies=()) for number in (0, 1)
+    ]
     effects = [effect for beat in beats for effect in machine.handle(beat, now=0)]
     [store] = effects
     assert isinstance(store, StoreRegistry)
@@ -60,6 +62,18 @@ def test_nothing_is_told_before_it_is_stored_and_storing_is_asked_for_again() ->
     again = cluster.sweep(1000)
     assert [e.version for e in again if isinstance(e, StoreRegistry)] == [store.version]
     assert [e.order.task for e in again if isinstance(e, SendOrder)] == [0, 1]
+
+
+def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
+    """Else its node, back again, would be told to retire copies that a later coordinator reads
+    in the registry, and would never host them under the same number again (seed 1977)."""
+    cluster = Cluster(nodes=[node(0), node(1)], recovery=Recovery.REPLAY, checkpoint_every=0)
+    cluster.beat(0, 1, now=0)
+    stored = len(cluster.stored)
+    cluster.disconnect(0, now=1)
+    assert cluster.hosts() == [None, 1]
+    assert len(cluster.stored) == stored + 1
+    assert cluster.stored[-1].tasks[0].primary is None
 
 
 def test_an_epoch_is_told_when_it_is_stored() -> None:
