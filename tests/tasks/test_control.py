@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -144,13 +145,56 @@ def test_a_proof_cannot_be_repeated() -> None:
 
 def test_who_does_not_know_the_secret_is_no_coordinator() -> None:
     async def run() -> None:
+        over = asyncio.Event()
+
+        async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            write_frame(writer, {"challenge": "c"})
+            await read_frame(reader)
+            write_frame(writer, {"proof": "invented"})
+            with suppress(OSError):
+                await reader.read()
+            await closed(writer)
+            over.set()
+
+        server = await asyncio.start_server(pretend, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(EnvironmentFailure, match="secret"):
+            await connect("127.0.0.1", port, SECRET, within_s=10)
+        await over.wait()
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_a_coordinator_that_dies_in_the_middle_is_waited_for() -> None:
+    """The kernel accepts for a process that is dying; its successor has the same port."""
+
+    async def run() -> None:
+        hung_up, over = 0, asyncio.Event()
+
+        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal hung_up
+            hung_up += 1
+            if hung_up > 1:
+                write_frame(writer, {"challenge": "c"})
+            await closed(writer)
+            if hung_up == 2:
+                dying.close()
+                over.set()
+
         async def serve(connection: Connection) -> None:
             return
 
-        listener = Listener(b"another", serve, host="127.0.0.1")
-        port = await listener.start()
-        with pytest.raises(EnvironmentFailure, match="secret"):
-            await connect("127.0.0.1", port, SECRET, within_s=10)
+        dying = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = dying.sockets[0].getsockname()[1]
+        connecting = asyncio.ensure_future(connect("127.0.0.1", port, SECRET, within_s=30))
+        await over.wait()
+        listener = Listener(SECRET, serve, host="127.0.0.1")
+        await listener.start(port)
+        connection = await connecting
+        assert hung_up == 2
+        assert await connection.receive() is None
+        await connection.leave()
         listener.stop()
 
     asyncio.run(run())
@@ -191,6 +235,12 @@ def test_the_kernel_tells_of_a_killed_process() -> None:
         listener.stop()
 
     asyncio.run(run())
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any]:

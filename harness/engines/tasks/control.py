@@ -30,6 +30,7 @@ MOST_WAITING_BYTES = 4 << 20
 PROOF_WITHIN_S = 10.0
 """How long a stranger may take to prove that it is none."""
 
+_AGAIN_S = 0.02
 _LENGTH = struct.Struct(">I")
 _SERVER, _CLIENT = b"coordinator", b"node"
 
@@ -90,15 +91,20 @@ async def connect(host: str, port: int, secret: bytes, *, within_s: float) -> Co
     """
     try:
         async with asyncio.timeout(within_s):
-            reader, writer = await _open(host, port)
-            connection = Connection(reader, writer)
-            if not await _prove_as_client(connection, secret):
+            while True:
+                reader, writer = await _open(host, port)
+                connection = Connection(reader, writer)
+                known = await _prove_as_client(connection, secret)
+                if known:
+                    return connection
                 connection.abort()
+                if known is None:
+                    await asyncio.sleep(_AGAIN_S)
+                    continue  # a coordinator that was just dying had still been connected to
                 raise EnvironmentFailure(
                     f"who listens on {host}:{port} does not know this run's secret",
                     remedy="another program has taken the coordinator's port: run it again",
                 )
-            return connection
     except TimeoutError as error:
         raise EnvironmentFailure(
             f"no coordinator answered on {host}:{port} within {within_s:g} s",
@@ -112,7 +118,7 @@ async def _open(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.Str
         try:
             return await asyncio.open_connection(host, port)
         except OSError:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(_AGAIN_S)
 
 
 class Listener:
@@ -164,15 +170,16 @@ async def _prove_as_server(connection: Connection, secret: bytes) -> bool:
     return True
 
 
-async def _prove_as_client(connection: Connection, secret: bytes) -> bool:
+async def _prove_as_client(connection: Connection, secret: bytes) -> bool | None:
+    """Whether the other side knows the secret; None if it hung up before it said anything wrong."""
     asked = await connection.receive()
     if asked is None:
-        return False
+        return None
     challenge = secrets.token_hex(32)
     proof = _proof(secret, _CLIENT, str(asked.get("challenge")))
     connection.send({"proof": proof, "challenge": challenge})
     answer = await connection.receive()
-    return answer is not None and _right(answer, secret, _SERVER, challenge)
+    return None if answer is None else _right(answer, secret, _SERVER, challenge)
 
 
 def _proof(secret: bytes, role: bytes, challenge: str) -> str:
