@@ -337,7 +337,9 @@ _CLASSES = {
     for kind in vars(module).values()
     if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__
 }
-KINDS: dict[str, type] = {kind.__name__: kind for kind in _CLASSES}
+KINDS: dict[str, type] = {
+    kind.__name__: kind for kind in sorted(_CLASSES, key=lambda kind: kind.__name__)
+}
 """Every value of the protocol that may cross a process boundary, by its name."""
 
 
