@@ -225,9 +225,21 @@ class Outlet:
             return
         self.publisher.claim(item.next_stable, item.next_tentative)
         self.outbox.trim_all(self.publisher.confirmed)
+        self._hold_only_corrections()
         self._deliver_since(item.next_stable)
         for batch in sorted(tentative):
             self.publisher.tentative(batch, tentative[batch][0])
+
+    def _hold_only_corrections(self) -> None:
+        """A tentative output that the claim came too late for may have been redone since. Then the
+        partition has no version of that batch, so its stable output corrects nothing, and must not
+        wait. It goes out now, with those before it; what is computed from here on is held."""
+        outputs = self.outbox.outputs
+        if self.held_from is None or not outputs:
+            return
+        end = max(outputs) + 1
+        if self.publisher.next_tentative < end:
+            self.held_from = max(self.held_from, end)
 
     def publish(self) -> None:
         """Append what waits, unless something is on its way."""

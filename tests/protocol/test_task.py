@@ -451,12 +451,19 @@ class Holder:
 # -- tentative -----------------------------------------------------------------------------
 
 
-def join_of_two(**rules: Any) -> TaskUnderTest:
-    """A sink with two upstream tasks, 0 and 1, and a claimed output partition."""
+def join_of_two(*, claims: bool = True, **rules: Any) -> TaskUnderTest:
+    """A sink with two upstream tasks, 0 and 1, and, if it ``claims``, its output partition."""
     wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
     t = TaskUnderTest(2, wiring=wiring, tentative=Tentative(**rules), every=50)
-    t.tell(told.OutputClaimed(cause=CAUSE, task=2, incarnation=1, next_stable=0, next_tentative=0))
+    if claims:
+        t.tell(claimed())
     return t
+
+
+def claimed(next_tentative: int = 0) -> told.OutputClaimed:
+    return told.OutputClaimed(
+        cause=CAUSE, task=2, incarnation=1, next_stable=0, next_tentative=next_tentative
+    )
 
 
 def publishes(effects: list[do.TaskEffect]) -> list[tuple[str, int]]:
@@ -563,6 +570,49 @@ def test_corrections_may_wait_until_the_task_is_stable() -> None:
     effects = t.done(redo)
     assert publishes(effects) == []
     assert publishes(t.done(only(effects, do.ProcessBatch))) == [
+        ("undo", 0),
+        ("stable", 0),
+        ("stable", 1),
+    ]
+
+
+def redoing_before_its_claim() -> tuple[TaskUnderTest, do.ProcessBatch]:
+    """It has computed batches 0 and 1 without upstream task 1, has redone batch 0, and redoes
+    batch 1, while the answer to its claim has not come."""
+    t = join_of_two(claims=False, corrections=Corrections.DONE)
+    t.batch(0, 0)
+    t.done(only(t.tell(closed()), do.ProcessBatch))
+    t.done(only(t.batch(1, 0), do.ProcessBatch))
+    t.batch(1, 1, term=5)
+    rebuild = only(t.batch(0, 1, term=5), do.RebuildState)
+    rebuilt = told.StateRebuilt(cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=())
+    effects = t.done(only(t.tell(rebuilt), do.ProcessBatch))
+    assert publishes(effects) == []
+    return t, only(effects, do.ProcessBatch)
+
+
+def test_what_no_reader_has_seen_is_not_held_as_a_correction() -> None:
+    t, redo = redoing_before_its_claim()
+    assert publishes(t.tell(claimed())) == [("stable", 0), ("tentative", 1)]
+    confirm(t)
+    assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
+
+
+def test_a_correction_of_an_older_primarys_output_waits_although_the_claim_came_late() -> None:
+    t, redo = redoing_before_its_claim()
+    assert publishes(t.tell(claimed(next_tentative=1))) == [("tentative", 1)]
+    confirm(t)
+    assert publishes(t.done(redo)) == [("undo", 0), ("stable", 0), ("stable", 1)]
+
+
+def test_a_correction_goes_out_early_if_a_first_version_must_stand_behind_it() -> None:
+    """Batch 1 has no version in the partition, and batch 0 must stand before it."""
+    t, redo = redoing_before_its_claim()
+    t.batch(2, 0)
+    t.batch(2, 1, term=5)
+    effects = t.done(redo)
+    assert publishes(effects) == []
+    assert publishes(t.tell(claimed(next_tentative=1))) == [
         ("undo", 0),
         ("stable", 0),
         ("stable", 1),
