@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from harness.errors import EnvironmentFailure
@@ -16,6 +18,8 @@ IMAGE_LABEL = "faultline.image"
 """On every image that was built here: the hash of what it was built from."""
 
 _TIMEOUT_S = 120
+_SOCKET = "unix:///var/run/docker.sock"
+"""Where the SDK looks without DOCKER_HOST."""
 
 
 def connect() -> Any:
@@ -28,11 +32,21 @@ def connect() -> Any:
     import docker
 
     try:
+        _knock()
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()
     except (DockerException, OSError) as error:
         raise refusal(error) from error
     return client
+
+
+def _knock() -> None:
+    """Raise `OSError` where nobody listens on the daemon's socket: the SDK would find out as
+    well, but leaves its own socket open then."""
+    scheme, _, path = os.environ.get("DOCKER_HOST", _SOCKET).partition("://")
+    if scheme == "unix":
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as knocking:
+            knocking.connect(path)
 
 
 def refusal(error: BaseException) -> EnvironmentFailure:

@@ -338,6 +338,8 @@ class TaskEngineKind(EngineKind):
         return running_engine(setup, cluster)
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
+        if (reason := super().lacks(setup, workload, spec)) is not None:
+            return reason
         if workload.program is None:
             return f"workload {workload.name!r} has no topology of tasks, only a query"
         if spec.cores_per_worker < spec.nodes_per_worker:
@@ -345,7 +347,7 @@ class TaskEngineKind(EngineKind):
                 f"every node is a task that runs all the time, and a worker of the cluster has "
                 f"{spec.nodes_per_worker} nodes on {spec.cores_per_worker} slots"
             )
-        return super().lacks(setup, workload, spec)
+        return None
 
     def key(self, setup: Setup) -> str:
         """Processes know no scheme; only how soon dead ones come back is theirs."""
