@@ -171,11 +171,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     handles, labels = panels[2][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     shown = int(table.groupby(["workload", "scheme", "failures"]).size().max()) if len(table) else 0
-    stamp(figure, f"{shown} runs a cell; filled: exponential, hatched or hollow: a rack at once")
+    runs = "1 run" if shown == 1 else f"{shown} runs"
+    stamp(figure, f"{runs} a cell; filled: exponential, hatched or hollow: a rack at once")
 
 
 def _bars(axes: Axes, mine: pd.DataFrame, measure: str) -> None:
-    """A pair of bars per scheme; a value that was not measured leaves a gap marked with a dash."""
+    """A pair of bars per scheme. Where there is no bar, a dash means that the value was not
+    measured, and a 0 that it is zero."""
     for number, name in enumerate(CONTENDERS):
         for offset, failures in zip((-0.2, 0.2), FAILURES, strict=True):
             rows = mine[(mine["scheme"] == name) & (mine["failures"] == failures)]
@@ -183,12 +185,16 @@ def _bars(axes: Axes, mine: pd.DataFrame, measure: str) -> None:
             if np.isnan(value):
                 axes.annotate("–", (number + offset, 0), ha="center", color=GREY)
                 continue
+            if value == 0:
+                axes.annotate("0", (number + offset, 0), ha="center", color=LOOKS[name].color)
+                continue
             hatch = "" if failures == EXPONENTIAL else "////"
             axes.bar(
                 number + offset, value, width=0.38, color=LOOKS[name].color, hatch=hatch,
                 edgecolor="white",
             )  # fmt: skip
     axes.set_xticks(range(len(CONTENDERS)), [name.replace(" ", "\n") for name in CONTENDERS])
+    axes.set_xlim(-0.5, len(CONTENDERS) - 0.5)
     axes.tick_params(axis="x", labelsize=6)
 
 
