@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from experiments.edge._deployment import MASTER, Deployment, deploy, topology
+from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy, topology
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.world import World
 from harness.planning.schedulers import STORE, replica_of
@@ -24,6 +24,7 @@ from harness.protocol.effects import Kind
 from harness.protocol.planned import wiring_of
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from harness.results.record import Point
 
 INPUT_S, DRAIN_S = 60, 30
 FAILURE_S = 30
@@ -217,6 +218,15 @@ def measure(setting: Setting) -> Measured:
         carried_bytes=world.carried_tuples * TUPLE_BYTES,
         deployment=deployment,
     )
+
+
+def grid(rates: Sequence[int]) -> list[Point]:
+    """Every mechanism at every rate, simulated."""
+    return [
+        {"mechanism": name, "rate": rate, "engine": "simulated"}
+        for rate in rates
+        for name in MECHANISMS
+    ]
 
 
 def by_mechanism(frame: pd.DataFrame, value: str) -> Mapping[str, pd.Series]:

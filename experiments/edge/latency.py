@@ -24,7 +24,6 @@ from harness.results.tables import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIMULATED = "simulated"
 ALIKE = 0.15
 """Two mechanisms are similar if their means differ by at most this share."""
 PAPER_S = {"fast": 2.5, "slow": 5.0}
@@ -140,14 +139,6 @@ def _alike(one: str, other: str, means: dict[str, float]) -> Claim:
     )
 
 
-def grid(rates: tuple[int, ...]) -> list[Point]:
-    return [
-        {"mechanism": name, "rate": rate, "engine": SIMULATED}
-        for rate in rates
-        for name in MECHANISMS
-    ]
-
-
 EXPERIMENT = Experiment(
     id="edge/latency",
     paper=_deployment.PAPER,
@@ -159,9 +150,9 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.SIMULATED,
     grid={
-        Profile.SMOKE: grid(RATES[1:2]),
-        Profile.QUICK: grid(RATES),
-        Profile.PAPER: grid(RATES),
+        Profile.SMOKE: _runs.grid(RATES[1:2]),
+        Profile.QUICK: _runs.grid(RATES),
+        Profile.PAPER: _runs.grid(RATES),
     },
     repeats=dict.fromkeys(Profile, 1),
     seconds_per_run=dict.fromkeys(Profile, 0.4),

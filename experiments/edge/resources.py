@@ -23,7 +23,6 @@ from harness.results.tables import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIMULATED = "simulated"
 COPY_MB = 128
 """Memory of a task, replica, acker or store: Storm's default heap of an executor."""
 MEASURES = {
@@ -118,14 +117,6 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def grid(rates: tuple[int, ...]) -> list[Point]:
-    return [
-        {"mechanism": name, "rate": rate, "engine": SIMULATED}
-        for rate in rates
-        for name in MECHANISMS
-    ]
-
-
 EXPERIMENT = Experiment(
     id="edge/resources",
     paper=_deployment.PAPER,
@@ -137,9 +128,9 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.SIMULATED,
     grid={
-        Profile.SMOKE: grid(RATES[1:2]),
-        Profile.QUICK: grid(RATES),
-        Profile.PAPER: grid(RATES),
+        Profile.SMOKE: _runs.grid(RATES[1:2]),
+        Profile.QUICK: _runs.grid(RATES),
+        Profile.PAPER: _runs.grid(RATES),
     },
     repeats=dict.fromkeys(Profile, 1),
     seconds_per_run=dict.fromkeys(Profile, 0.4),

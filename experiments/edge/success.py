@@ -22,7 +22,6 @@ from harness.results.tables import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SIMULATED = "simulated"
 WHOLE = 0.995
 NEAR = 0.05
 
@@ -130,14 +129,6 @@ def _means(table: pd.DataFrame, value: str) -> dict[str, float]:
     return {name: float(values.mean()) for name, values in found.items()}
 
 
-def grid(rates: tuple[int, ...]) -> list[Point]:
-    return [
-        {"mechanism": name, "rate": rate, "engine": SIMULATED}
-        for rate in rates
-        for name in MECHANISMS
-    ]
-
-
 EXPERIMENT = Experiment(
     id="edge/success",
     paper=_deployment.PAPER,
@@ -149,9 +140,9 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.SIMULATED,
     grid={
-        Profile.SMOKE: grid(RATES[1:2]),
-        Profile.QUICK: grid(RATES),
-        Profile.PAPER: grid(RATES),
+        Profile.SMOKE: _runs.grid(RATES[1:2]),
+        Profile.QUICK: _runs.grid(RATES),
+        Profile.PAPER: _runs.grid(RATES),
     },
     repeats=dict.fromkeys(Profile, 1),
     seconds_per_run=dict.fromkeys(Profile, 0.4),
