@@ -157,6 +157,7 @@ def catalogue_markdown() -> str:
     from experiments._coverage import coverage_markdown
     from harness.planning.catalogue import planners_markdown
 
-    lines += ["", "## Figure by figure", "", coverage_markdown()]
+    title = "## Row by row: every figure, table and formula of the papers"
+    lines += ["", title, "", coverage_markdown()]
     lines += ["## The planners", "", planners_markdown()]
     return "\n".join(lines)
