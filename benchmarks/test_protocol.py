@@ -16,10 +16,10 @@ import pytest
 
 from harness.engines.simulated.campaign import Choice
 from harness.engines.simulated.campaign import reports as reports_of
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.kernel import MESSAGE, Kernel
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.topologies import layered
 from harness.protocol.schemes import SCHEMES
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from harness.catalogue import estimate_s
 from harness.cluster.backends import BACKENDS, DEFAULT
-from harness.cluster.base import Cluster, ClusterSpec, Report
+from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
@@ -43,6 +43,7 @@ from harness.results.record import (
 )
 from harness.results.store import Campaign, Store
 from harness.seeds import DEFAULT_SEED
+from harness.text import Notify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ class ClusterPool:
         """Of the cluster that is up."""
         return None if self._cluster is None else self._cluster.run_directory
 
-    def get(self, spec: ClusterSpec, report: Report) -> Cluster:
+    def get(self, spec: ClusterSpec, report: Notify) -> Cluster:
         """A running cluster of that shape with every node alive."""
         if self._cluster is not None and self._cluster.spec == spec:
             try:
@@ -142,7 +143,7 @@ class ClusterPool:
         key: str,
         start: Callable[[], AbstractContextManager[Kept]],
         check: Callable[[Kept], None],
-        report: Report,
+        report: Notify,
     ) -> Kept:
         """What runs on the cluster under ``key``: the same as last time, if it is of use still."""
         if self._kept is not None and self._kept[0] == key:

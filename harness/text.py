@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 from harness.errors import UsageError
+
+Notify = Callable[[str], None]
+"""Is called with one short line when something slow begins or moves on."""
 
 _UNITS_S = {
     "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,

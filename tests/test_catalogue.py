@@ -18,7 +18,7 @@ from harness.claims import ClaimKind
 from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
 from harness.report import build
-from harness.report.verdicts import judge
+from harness.report.verdicts import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Profile
 from harness.results.store import Store
@@ -55,7 +55,7 @@ def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.Monke
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete, [record.reason for record in campaign.records]
-    judged = judge(experiment, Profile.SMOKE, campaign)
+    judged = assess(experiment, Profile.SMOKE, campaign)
     assert judged.problem is None, judged.problem
     broken = [
         (claim.text, dict(claim.measured))

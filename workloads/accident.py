@@ -25,7 +25,7 @@ from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     PaneTask,
-    Program,
+    TableProgram,
     TableTask,
     Timeline,
     distinct,
@@ -162,7 +162,7 @@ def program(
     filters: int = 14,
     aggregators: int | None = None,
     epsilon_kmh: int = SENSOR_ERROR_KMH,
-) -> Program:
+) -> TableProgram:
     """Source and filter in one task per gateway, aggregators, and the table's one writer.
 
     14 filters and 2 aggregators are the paper's; with fewer than four filters there is one
@@ -195,7 +195,7 @@ def program(
             return Standing(epsilon_kmh)
         return ByLocation(timeline) if operator == "aggregate" else Rows()
 
-    return Program(topology=topology, task=task, sources={"filter": "cars"}, timeline=timeline)
+    return TableProgram(topology=topology, task=task, sources={"filter": "cars"}, timeline=timeline)
 
 
 class Standing(TableTask):

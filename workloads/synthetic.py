@@ -30,7 +30,7 @@ from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     Ints,
     PaneTask,
-    Program,
+    TableProgram,
     TableTask,
     Timeline,
     joined,
@@ -128,7 +128,7 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 # The same as a topology of tasks
 
 
-def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> Program:
+def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> TableProgram:
     """The recovery topology (`harness.topology.named.recovery`) with code for its tasks.
 
     ``rate`` is tuples a second of all sources together, 1,000 for each by default.
@@ -143,7 +143,7 @@ def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVE
         first, last = operator == names[0], operator == names[-1]
         return WindowSum(timeline, halve=not first, final=last)
 
-    return Program(
+    return TableProgram(
         topology=topology,
         task=task,
         sources={"source": "tuples"},

@@ -33,7 +33,7 @@ from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     Ints,
     PaneTask,
-    Program,
+    TableProgram,
     TableTask,
     Timeline,
     distinct,
@@ -183,7 +183,7 @@ def program(
     segments: int = 1_000,
     partitions: int = 4,
     slow_kmh: int = SLOW_KMH,
-) -> Program:
+) -> TableProgram:
     """Q2 as tasks: O1, O2 and O3 with one task per partition (a segment is in the same one
     everywhere), O4 with one. The papers' degrees are lost.
 
@@ -234,7 +234,7 @@ def program(
             case _:
                 return WindowIncidents(timeline)
 
-    return Program(
+    return TableProgram(
         topology=topology,
         task=task,
         sources={"speeds": "locations", "incidents": "reports"},

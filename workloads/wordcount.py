@@ -31,10 +31,10 @@ from workloads.base import Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
+    Forward,
     Ints,
     PaneTask,
-    Pass,
-    Program,
+    TableProgram,
     TableTask,
     Timeline,
     joined,
@@ -154,7 +154,7 @@ def program(
     depth: int = 5,
     partitions: int = 2,
     counters: int = 2,
-) -> Program:
+) -> TableProgram:
     """Word count with ``depth`` operators in a row; ``rate`` is lines per second in all, by
     default a chosen 10,000."""
     if depth < SHALLOWEST:
@@ -190,13 +190,13 @@ def program(
             case "count":
                 return Count(timeline)
             case "collect":
-                return Pass(RESULT)
+                return Forward(RESULT)
             case "lower":
                 return Lower(counters if chain[-1] == "lower" else None)
             case _:
-                return Words(counters) if operator == chain[-1] else Pass(WORDS)
+                return Words(counters) if operator == chain[-1] else Forward(WORDS)
 
-    return Program(
+    return TableProgram(
         topology=Topology(operators=tuple(operators), edges=tuple(edges)),
         task=task,
         sources={"split": "lines"},

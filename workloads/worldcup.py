@@ -36,7 +36,7 @@ from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
     PaneTask,
-    Program,
+    TableProgram,
     TableTask,
     Timeline,
     joined,
@@ -174,7 +174,7 @@ def program(
     rate: float | None = None,
     slicers: int = 20,
     mergers: int | None = None,
-) -> Program:
+) -> TableProgram:
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 
     20 slicers follow from the papers' "20 MC-trees"; a merger for every five of them is chosen.
@@ -201,7 +201,9 @@ def program(
             return SliceCount(timeline)
         return MergeCounts(timeline) if operator == "merge" else Top(timeline)
 
-    return Program(topology=topology, task=task, sources={"slice": "requests"}, timeline=timeline)
+    return TableProgram(
+        topology=topology, task=task, sources={"slice": "requests"}, timeline=timeline
+    )
 
 
 def _share(partitions: int, partition: int) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.engines.simulated.checkers import Bystander, synthetic_reference
+from harness.engines.simulated.checkers import Bystander, synthetic_twin
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
@@ -159,9 +159,7 @@ def options_of(setting: Setting) -> Options:
 def measure(setting: Setting) -> Measured:
     """Run ``setting`` with every checker on, and read the output partition."""
     options = options_of(setting)
-    reference = synthetic_reference(
-        options.wiring, options.batches, options.tuples, options.percent
-    )
+    reference = synthetic_twin(options.wiring, options.batches, options.tuples, options.percent)
     bystander = Bystander(options, reference)
     world = World(options, observers=(bystander,), validate=False)
     world.start()

@@ -16,8 +16,8 @@ import pandas as pd
 
 from experiments.dpc import _shared
 from harness.claims import Claim, ClaimKind
+from harness.engines.simulated.draw import draw as draw_schedule
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import draw as draw_schedule
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, stamp
 from harness.protocol.scheme import Policy

@@ -26,7 +26,7 @@ from harness.results.record import Profile
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.toolkit.accuracy import local_accuracy
-from workloads.toolkit.operators import Program, TableTask, numbers, program_of, timeline_of
+from workloads.toolkit.operators import TableProgram, TableTask, numbers, program_of, timeline_of
 from workloads.toolkit.partial import PartialRuns, recorded
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
@@ -151,7 +151,7 @@ class OwnPages(TableTask):
         return table.set_column(0, "object", pa.array(np.asarray(own)))
 
 
-def with_own_pages(program: Program) -> Program:
+def with_own_pages(program: TableProgram) -> TableProgram:
     """Q1's ``program`` with `OwnPages`."""
 
     def task(operator: str, index: int) -> TableTask:

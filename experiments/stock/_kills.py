@@ -1,4 +1,7 @@
-"""What the two experiments that kill share: their runs, their table, their figure, their claims.
+"""The parts shared by `experiments.stock.worker_kill` and `experiments.stock.rack_kill`.
+
+Both kill something under a stock query, a worker or a rack; their runs, table, figure and claims
+are the same and stand here.
 
 Tolerances stand at the top, each with the date on which it was fixed.
 """

@@ -15,8 +15,8 @@ from harness.errors import UsageError
 from harness.text import format_duration
 
 if TYPE_CHECKING:
-    from harness.cluster.base import Report
     from harness.cluster.ownership import ClusterRecord
+    from harness.text import Notify
 
 
 @click.group(
@@ -95,16 +95,17 @@ def down(run: str | None, *, as_json: bool) -> None:
 
     Clusters of experiments that are running now are left alone.
     """
-    from harness.cluster.ownership import Registry
+    from harness.cluster.backends import remove_made
+    from harness.cluster.ownership import ClusterRecords
 
-    registry = Registry()
+    records = ClusterRecords()
     chosen = _chosen(run)
     ended = []
     for record in chosen:
         _note(f"taking down {record.directory}")
-        registry.bury(record)
+        records.bury(record, remove_made)
         ended.append(record.run)
-    ended.extend(record.run for record in registry.sweep(_note))
+    ended.extend(record.run for record in records.sweep(_note, remove_made))
     if as_json:
         emit_json({"ended": ended})
     else:
@@ -132,9 +133,9 @@ def status(*, as_json: bool) -> None:
 
 
 def _records() -> list[ClusterRecord]:
-    from harness.cluster.ownership import Registry
+    from harness.cluster.ownership import ClusterRecords
 
-    return Registry().records()
+    return ClusterRecords().records()
 
 
 def _chosen(run: str | None) -> list[ClusterRecord]:
@@ -215,7 +216,7 @@ def _note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _progress(begun_s: float) -> Report:
+def _progress(begun_s: float) -> Notify:
     def report(text: str) -> None:
         click.echo(f"{time.monotonic() - begun_s:6.1f} s  {text}", err=True)
 

@@ -17,8 +17,8 @@ from harness.cluster.backends import Backend, find_backend
 from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
 from harness.failures.files import read_schedule
-from harness.report.build import Report, ReportWriter
-from harness.report.verdicts import Judged
+from harness.report.build import ReportWriter, WrittenReport
+from harness.report.verdicts import Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, Store
@@ -111,7 +111,7 @@ def check_out(out: Path) -> None:
         ) from None
 
 
-def exit_code(judged: Sequence[Judged], *, strict: bool) -> int:
+def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
     """1 for a broken invariant or a defect of an experiment, 3 for a run that failed, else 0.
 
     What could not be measured (a run that stayed invalid) is said and no error; ``strict`` takes
@@ -133,13 +133,13 @@ def _invariant(claim: Claim) -> bool:
     return claim.kind is ClaimKind.INVARIANT
 
 
-def _announce(report: Report, display: ProgressDisplay, experiment: Experiment) -> None:
+def _announce(report: WrittenReport, display: ProgressDisplay, experiment: Experiment) -> None:
     ours = [item for item in report.judged if item.experiment is experiment]
     for item in ours[:1]:
         display.note(f"{experiment.id}: {verdict_line(item)}; {report.index}")
 
 
-def verdict_line(item: Judged) -> str:
+def verdict_line(item: Assessment) -> str:
     """ "3 claims hold, 1 does not"."""
     held = sum(claim.held is True for claim in item.claims)
     failed = sum(claim.held is False for claim in item.claims)
@@ -154,7 +154,7 @@ def verdict_line(item: Judged) -> str:
     return ", ".join(parts)
 
 
-def _interrupted(report: Report, campaigns: Sequence[Campaign]) -> None:
+def _interrupted(report: WrittenReport, campaigns: Sequence[Campaign]) -> None:
     kept = sum(len(campaign.valid) + len(campaign.skipped) for campaign in campaigns)
     total = sum(campaign.expected for campaign in campaigns)
     click.echo(
@@ -203,7 +203,7 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
 
 
 def _summarize(
-    judged: Sequence[Judged], records: Sequence[Record], index: Path, *, as_json: bool
+    judged: Sequence[Assessment], records: Sequence[Record], index: Path, *, as_json: bool
 ) -> None:
     bad = [record for record in records if record.status != OK]
     if as_json:

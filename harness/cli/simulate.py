@@ -18,7 +18,7 @@ from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
     from harness.engines.simulated.campaign import Choice, Tally
-    from harness.engines.simulated.run import Report
+    from harness.engines.simulated.run import SimulatedRun
 
 _EPILOG = """\b
 Schemes:    replay checkpoint global active rppg ppa dpc
@@ -164,17 +164,17 @@ def _progress(total: int) -> Callable[[Tally], None]:
     return watch
 
 
-def _replay_command(report: Report, numbers: tuple[int, ...]) -> str:
+def _replay_command(report: SimulatedRun, numbers: tuple[int, ...]) -> str:
     return (
         f"./faultline simulate --seeds {report.seed}..{report.seed} --scheme {report.scheme} "
         f"--topology {report.topology} --faults {','.join(map(str, numbers))}"
     )
 
 
-def _describe(choice: Choice, report: Report) -> dict[str, Any]:
+def _describe(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     """A violation, made smaller."""
     from harness.engines.simulated.campaign import smallest
-    from harness.engines.simulated.schedule import draw
+    from harness.engines.simulated.draw import draw
 
     assert report.violation is not None
     numbers = smallest(choice, report.seed)

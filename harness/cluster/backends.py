@@ -210,3 +210,8 @@ def find_backend(name: str) -> Backend:
 def backend_of(record: ClusterRecord) -> Backend:
     """The backend of a cluster on record, whatever became of the file that described it."""
     return BACKENDS.get(record.backend, _EXTERNAL)
+
+
+def remove_made(record: ClusterRecord) -> None:
+    """Remove what the cluster's backend made for it, as `ClusterRecords.bury` asks."""
+    backend_of(record).remove(record)

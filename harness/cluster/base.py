@@ -8,7 +8,7 @@ that fail together. A *target* is the name of a node ("r1n2") or of a rack ("r1"
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,9 +18,7 @@ from typing import Self
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
-
-Report = Callable[[str], None]
-"""Is called with one short line when a stage of a long operation begins."""
+from harness.text import Notify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +134,7 @@ class Cluster(ABC):
     not see it: see `checkpoint_location`."""
 
     @abstractmethod
-    def start(self, report: Report) -> None:
+    def start(self, report: Notify) -> None:
         """Start every server and return when all of them answer.
 
         Raises `harness.errors.EnvironmentFailure` with the failed process's state and its last
@@ -251,7 +249,7 @@ class Cluster(ABC):
         """
 
     @abstractmethod
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         """Bring every node back to life: heal, resume and restart whatever is needed, and wait."""
 
     @abstractmethod

@@ -4,7 +4,7 @@ A harness can end without a chance to stop its cluster (SIGKILL, the out-of-memo
 kernel's parent-death signal does not help: it is tied to the thread that forked and does not reach
 the children of children, which here are the executors and their Python processes. So one small
 process waits for the end of the owner and then buries the cluster. If the keeper is killed too,
-the next start does the same from the registry.
+the next start does the same from the records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import select
 import sys
 import time
 
-from harness.cluster.ownership import Registry
+from harness.cluster.backends import remove_made
+from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import ProcessIdentity, is_alive, open_handle
 
 _LOOK_AGAIN_S = 0.5
@@ -33,12 +34,12 @@ def wait_for_end(owner: ProcessIdentity) -> None:
 
 
 def main(run: str) -> None:
-    registry = Registry()
-    record = next((record for record in registry.records() if record.run == run), None)
+    records = ClusterRecords()
+    record = next((record for record in records.records() if record.run == run), None)
     if record is None or record.owner is None:
         return
     wait_for_end(record.owner)
-    registry.bury(record)
+    records.bury(record, remove_made)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.base import Cluster, ClusterSpec, Report
-from harness.cluster.ownership import NOBODY, ClusterRecord, Registry, end_processes
+from harness.cluster.backends import remove_made
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, end_processes
 from harness.cluster.processes import Machine, identify
 from harness.cluster.run_directory import (
     check_room,
@@ -31,6 +32,7 @@ from harness.cluster.run_directory import (
 )
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
+from harness.text import Notify
 
 MINIMUM_FREE_BYTES = 1 << 30
 """A cluster starts only with this much room; a run that fills the disk measures nothing."""
@@ -51,19 +53,19 @@ class OwnedCluster(Cluster):
         """
         self.spec = spec
         self.run = secrets.token_hex(8)
-        self._registry = Registry()
-        chosen = run_directory or self._registry.root / self.run
+        self._records = ClusterRecords()
+        chosen = run_directory or self._records.root / self.run
         self.run_directory = chosen.absolute()
         self._keep = keep
         self._record: ClusterRecord | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
-    def prepare(self, report: Report) -> None:
+    def prepare(self, report: Notify) -> None:
         """Find what the cluster is made of. Nothing that must be removed is made yet."""
 
     @abstractmethod
-    def bring_up(self, report: Report) -> None:
+    def bring_up(self, report: Notify) -> None:
         """Start every server, wait until all of them answer, and write the credential files."""
 
     @abstractmethod
@@ -74,10 +76,10 @@ class OwnedCluster(Cluster):
         """What stands as `ClusterRecord.resources`."""
         return {}
 
-    def start(self, report: Report) -> None:
+    def start(self, report: Notify) -> None:
         if self._record is not None:
             raise UsageError("this cluster was started before", remedy="make a new cluster")
-        self._registry.sweep(report)
+        self._records.sweep(report, remove_made)
         self.prepare(report)
         self._make_directory()
         self._record = ClusterRecord(
@@ -90,7 +92,7 @@ class OwnedCluster(Cluster):
             backend=self.backend,
             resources=self.resources(),
         )
-        self._registry.add(self._record)
+        self._records.add(self._record)
         try:
             self._keep_watch()
             self.bring_up(report)
@@ -102,7 +104,7 @@ class OwnedCluster(Cluster):
         if self._record is None:
             return
         self._end_keeper()
-        self._registry.bury(self._record)
+        self._records.bury(self._record, remove_made)
         self.ended()
         self._record = None
 
@@ -110,7 +112,7 @@ class OwnedCluster(Cluster):
         self.demand_started()
         assert self._record is not None
         self._record = replace(self._record, owner=None)
-        self._registry.add(self._record)
+        self._records.add(self._record)
         self._end_keeper()
 
     def scratch(self, name: str) -> Path:
@@ -168,15 +170,13 @@ class OwnedCluster(Cluster):
 
     def _give_up(self) -> None:
         """After a failed start: nothing runs any more, the logs stay until the next start."""
-        from harness.cluster.backends import backend_of  # which lists this one
-
         assert self._record is not None
         self._end_keeper()
         end_processes(self._record)
-        backend_of(self._record).remove(self._record)
+        remove_made(self._record)
         self.ended()
         remove_secrets(self.run_directory)
-        self._registry.add(replace(self._record, owner=NOBODY))
+        self._records.add(replace(self._record, owner=NOBODY))
         self._record = None
 
     def _end_keeper(self) -> None:

@@ -18,13 +18,12 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.base import Report
 from harness.cluster.processes import (
     Machine,
     ProcessIdentity,
@@ -37,11 +36,16 @@ from harness.cluster.processes import (
 )
 from harness.cluster.run_directory import read_journal, remove_run_directory, remove_secrets
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
 
 _GONE_LIMIT_S = 15.0
 
 NOBODY = ProcessIdentity(pid=0, started_ticks=0)
 """No process was ever this one: the owner of what the next sweep may remove."""
+
+
+Remove = Callable[["ClusterRecord"], None]
+"""Removes what a backend made for a cluster on record beside its processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ def state_directory() -> Path:
     return (root if root.is_absolute() else Path.home() / ".local" / "state") / "faultline"
 
 
-class Registry:
+class ClusterRecords:
     """The clusters of this user on this machine."""
 
     def __init__(self, root: Path | None = None) -> None:
@@ -122,17 +126,17 @@ class Registry:
             key=lambda record: record.started_unix_s,
         )
 
-    def sweep(self, report: Report) -> list[ClusterRecord]:
-        """Bury every abandoned cluster; the living are left alone. Returns the buried."""
+    def sweep(self, report: Notify, remove: Remove) -> list[ClusterRecord]:
+        """`bury` every abandoned cluster; the living are left alone. Returns the buried."""
         here = Machine.here()
         with self._locked():
             dead = [record for record in self.records() if record.abandoned(here)]
-            return [record for record in dead if self._buried(record, report)]
+            return [record for record in dead if self._buried(record, report, remove)]
 
-    def _buried(self, record: ClusterRecord, report: Report) -> bool:
+    def _buried(self, record: ClusterRecord, report: Notify, remove: Remove) -> bool:
         report(f"removing what a dead run left behind: {record.directory}")
         try:
-            self.bury(record)
+            self.bury(record, remove)
         except EnvironmentFailure as failure:
             # A daemon or a foreign broker that does not answer now must not keep others from
             # starting. The record stays, so that a later start tries again.
@@ -140,13 +144,14 @@ class Registry:
             return False
         return True
 
-    def bury(self, record: ClusterRecord) -> None:
+    def bury(self, record: ClusterRecord, remove: Remove) -> None:
         """Kill every process of the cluster, remove all that its backend made and its directory,
-        and strike it off the register."""
-        from harness.cluster.backends import backend_of  # which builds on this module
+        and strike it off the register.
 
+        ``remove`` does the backend's part: `harness.cluster.backends.remove_made`.
+        """
         end_processes(record)
-        backend_of(record).remove(record)
+        remove(record)
         if record.keep:
             remove_secrets(record.directory)
         else:

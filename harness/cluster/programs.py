@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.base import Report
+from harness.text import Notify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Programs:
         return self.java_home / "bin" / "java"
 
 
-def find_programs(report: Report) -> Programs:
+def find_programs(report: Notify) -> Programs:
     """Find Java, Redis and PySpark; fetch the pinned jars on first use.
 
     Raises `harness.errors.EnvironmentFailure` that names what is missing and how to get it.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.engines.simulated.checkers import Reference
+from harness.engines.simulated.checkers import Twin
 from harness.protocol.operators import Payload, TaskOperator
 from harness.protocol.planned import wiring_of
 from harness.protocol.wiring import Wiring
@@ -26,9 +26,9 @@ class Program:
     read: Callable[[int, int], Payload]
     """What a source task finds in its partition: (task, batch) to payload."""
 
-    def reference(self, batches: int) -> Reference:
+    def twin(self, batches: int) -> Twin:
         """The no-failure twin: every batch computed once, in order."""
-        return Reference(self.wiring, self.operators, self.read, batches)
+        return Twin(self.wiring, self.operators, self.read, batches)
 
 
 def host(

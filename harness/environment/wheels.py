@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.environment.cache import Report, cache_directory, locked, sha256
+from harness.environment.cache import cache_directory, locked, sha256
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
 
 LOCKS = Path(__file__).parent
 INSTALL_DEADLINE_S = 1800.0
@@ -26,7 +27,7 @@ INSTALL_DEADLINE_S = 1800.0
 _MISLEADING = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "UV_PYTHON")
 
 
-def unpacked_wheel(lock: str, *, what: str, report: Report, python: str | None = None) -> Path:
+def unpacked_wheel(lock: str, *, what: str, report: Notify, python: str | None = None) -> Path:
     """The directory with the unpacked wheel of ``lock``, fetched when it is not there yet.
 
     ``lock`` is the name of a requirements file with hashes beside this module. ``python`` takes

@@ -9,7 +9,7 @@ from harness.catalogue import all_experiments
 from harness.claims import Claim
 from harness.nightly.history import ClaimNight
 from harness.report.build import campaigns
-from harness.report.verdicts import judge
+from harness.report.verdicts import assess
 from harness.results.store import Store
 
 LIVE = ("live", "stock")
@@ -29,7 +29,7 @@ def claims_tonight(store: Store) -> Sequence[ClaimNight]:
                 held=None if claim.held is None else bool(claim.held),
                 numbers=_numbers(claim) if experiment.group in LIVE else {},
             )
-            for claim in judge(experiment, profile, campaign).claims
+            for claim in assess(experiment, profile, campaign).claims
         ]
     return found
 

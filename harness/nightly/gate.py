@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 
-from harness.environment.cache import Report
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.metrics import HotLoop
 from harness.nightly.sampling import Gathered, Side, gather
@@ -14,9 +13,9 @@ from harness.nightly.statistics import (
     ALARMS,
     FEWEST_PAIRS,
     MINIMUM_EFFECT,
-    Judged,
+    Decision,
     Verdict,
-    judge,
+    decide,
 )
 from harness.results.provenance import (
     describe_commit,
@@ -25,6 +24,7 @@ from harness.results.provenance import (
     machine_name,
 )
 from harness.seeds import derive_seed
+from harness.text import Notify
 
 PAIRS = 12
 """Of samples of each metric; as many again for a metric that seems to have changed."""
@@ -39,7 +39,7 @@ def measure_night(
     last: Night | None,
     pairs: int,
     seed: int,
-    report: Report,
+    report: Notify,
 ) -> Night:
     """Run the gate. ``last`` is the night before on this class of machine, if there was one."""
     assert pairs >= FEWEST_PAIRS, pairs
@@ -79,8 +79,8 @@ def compare_sides(
     last: Night | None,
     pairs: int,
     seed: int,
-    report: Report,
-) -> tuple[Gathered, Mapping[str, Judged]]:
+    report: Notify,
+) -> tuple[Gathered, Mapping[str, Decision]]:
     """Measure every loop, and those that seem to have changed a second time."""
     first = gather_precisely(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
     suspects = [
@@ -97,7 +97,7 @@ def compare_sides(
             suspects, baseline, tonight, pairs=pairs, seed=again, report=report
         )
     judged = {
-        loop.name: judge(
+        loop.name: decide(
             first.pairs[loop.name],
             fresh.pairs.get(loop.name),
             measured_last_night=_was_measured(last, loop.name),
@@ -115,7 +115,7 @@ def gather_precisely(
     *,
     pairs: int,
     seed: int,
-    report: Report,
+    report: Notify,
 ) -> Gathered:
     """``pairs`` pairs of every loop, and as many again, once, of those that are still uncertain."""
     found = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
@@ -140,7 +140,7 @@ def _was_measured(last: Night | None, name: str) -> bool:
     return sum(value is not None for value in last.metrics[name].seconds) >= FEWEST_PAIRS
 
 
-def _metric_night(name: str, gathered: Gathered, judged: Judged) -> MetricNight:
+def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNight:
     pairs, comparison = gathered.pairs[name], judged.comparison
     reasons = [gathered.reasons.get(f"{name} ({which})") for which in ("tonight", "baseline")]
     return MetricNight(

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.environment.cache import Report, cache_directory, locked
+from harness.environment.cache import cache_directory, locked
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly.sampling import Side
 from harness.results.provenance import ROOT
+from harness.text import Notify
 
 KEPT = 6
 """How many built revisions stay in the cache; the least recently used go first."""
@@ -74,7 +75,7 @@ def working_tree() -> Side:
     return Side(name="working tree", root=ROOT, python=Path(sys.executable))
 
 
-def build(revision: Revision, *, report: Report) -> Side:
+def build(revision: Revision, *, report: Notify) -> Side:
     """A tree of ``revision`` that runs. Raises `EnvironmentFailure` if it cannot be built."""
     folder = cache_directory() / "revisions"
     folder.mkdir(exist_ok=True)
@@ -93,7 +94,7 @@ def build(revision: Revision, *, report: Report) -> Side:
     return side
 
 
-def _environment(tree: Path, revision: Revision, report: Report) -> Path:
+def _environment(tree: Path, revision: Revision, report: Notify) -> Path:
     lock = tree / "requirements.lock"
     if lock.exists() and lock.read_bytes() == (ROOT / "requirements.lock").read_bytes():
         return Path(sys.executable)

@@ -125,7 +125,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Decision:
     """The gate's word on one metric."""
 
     verdict: Verdict
@@ -135,9 +135,9 @@ class Judged:
     """Of the first pairs, where a second look was taken."""
 
 
-def judge(
+def decide(
     first: Pairs, confirmation: Pairs | None, *, measured_last_night: bool, seed: int
-) -> Judged:
+) -> Decision:
     """The verdict over a metric's first pairs and, where these told of a change, fresh ones.
 
     Without whole pairs the verdict is about what is missing: tonight's number is lost if the
@@ -145,14 +145,14 @@ def judge(
     """
     comparison = first.compare(seed=seed)
     if comparison is None:
-        return Judged(verdict=_missing(first, measured_last_night), comparison=None)
+        return Decision(verdict=_missing(first, measured_last_night), comparison=None)
     if comparison.verdict is Verdict.NO_CHANGE or confirmation is None:
-        return Judged(verdict=comparison.verdict, comparison=comparison)
+        return Decision(verdict=comparison.verdict, comparison=comparison)
     fresh = confirmation.compare(seed=seed + 1)
     if fresh is None:
-        return Judged(verdict=_missing(confirmation, True), comparison=comparison)
+        return Decision(verdict=_missing(confirmation, True), comparison=comparison)
     agreed = fresh.verdict is comparison.verdict
-    return Judged(
+    return Decision(
         verdict=comparison.verdict if agreed else Verdict.NO_CHANGE,
         comparison=fresh,
         screened=comparison,

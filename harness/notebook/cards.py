@@ -12,7 +12,7 @@ from harness.catalogue import all_experiments, find
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.report.build import claim_rows, data_uri, picture
-from harness.report.verdicts import Judged, judge
+from harness.report.verdicts import Assessment, assess
 from harness.results.library import SHIPPED
 from harness.results.store import Store
 
@@ -52,7 +52,7 @@ def show(experiment: str, results: str | Path = SHIPPED) -> Card:
     return Card(_content(judged))
 
 
-def every(results: str | Path = SHIPPED, group: str | None = None) -> Sequence[Judged]:
+def every(results: str | Path = SHIPPED, group: str | None = None) -> Sequence[Assessment]:
     """Every experiment (of a group) that a results directory has records of, judged."""
     found = [_newest(each.id, Path(results)) for each in all_experiments()]
     return [each for each in found if each and group in (None, each.experiment.group)]
@@ -76,7 +76,7 @@ def drawing(draw: Callable[[Figure], None], size_in: tuple[float, float] = (8.0,
     return Card(_image(data_uri("svg+xml", buffer.getvalue()), "a figure"))
 
 
-def _newest(experiment: str, root: Path) -> Judged | None:
+def _newest(experiment: str, root: Path) -> Assessment | None:
     """The newest campaign, of whichever machine and profile it is."""
     (found,) = find([experiment])
     store, best = Store(root), None
@@ -87,11 +87,11 @@ def _newest(experiment: str, root: Path) -> Judged | None:
                 continue
             began = max(record.started_unix_s for record in campaign.records)
             if best is None or began > best[0]:
-                best = began, judge(found, profile, campaign)
+                best = began, assess(found, profile, campaign)
     return best[1] if best else None
 
 
-def _content(judged: Judged) -> str:
+def _content(judged: Assessment) -> str:
     experiment = judged.experiment
     record = judged.campaign.records[-1]
     parts = [

@@ -111,12 +111,12 @@ class UpstreamResumed:
 
 @value
 class UpstreamClosed:
-    """The coordinator forges boundaries for a lost upstream task, up to batch ``up_to``."""
+    """The coordinator forges a lost upstream task's boundaries, ``last_batch`` the last of them."""
 
     cause: str
     task: int
     upstream: int
-    up_to: int
+    last_batch: int
     before_term: int
     """On behalf of primaries with a lower term than this."""
 

@@ -119,9 +119,13 @@ class Losses:
         reports = (r for _, member in self._members for r in member.reports.values())
         return max((report.position - 1 for report in reports), default=0)
 
-    def _forge(self, task: int, up_to: int, before_term: int, cause: str) -> Iterator[Effect]:
+    def _forge(self, task: int, last_batch: int, before_term: int, cause: str) -> Iterator[Effect]:
         for below in self._wiring.downstream[task]:
             message = UpstreamClosed(
-                cause=cause, task=below, upstream=task, up_to=up_to, before_term=before_term
+                cause=cause,
+                task=below,
+                upstream=task,
+                last_batch=last_batch,
+                before_term=before_term,
             )
             yield Send(cause=cause, to=below, incarnation=None, message=message)

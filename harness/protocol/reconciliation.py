@@ -27,8 +27,8 @@ FOREVER = 1 << 60
 class Closed:
     """An upstream task whose part of a batch may be taken as empty."""
 
-    up_to: int
-    """Batches above this one only if some other part of them has come."""
+    last_batch: int
+    """Up to and with this batch at once; a later one only when another of its parts has come."""
     before_term: int
     """Until a primary of at least this term delivers new batches."""
 
@@ -94,16 +94,21 @@ class TentativeRun:
         self.closed: dict[int, Closed] = {}
         self.timer_at = -1
 
-    def close(self, index: int, *, up_to: int, before_term: int) -> None:
+    def close(self, index: int, *, last_batch: int, before_term: int) -> None:
         """Upstream ``index`` may be taken as empty."""
         old = self.closed.get(index)
         self.closed[index] = Closed(
-            up_to=max(up_to, old.up_to if old else up_to),
+            last_batch=max(last_batch, old.last_batch if old else last_batch),
             before_term=max(before_term, old.before_term if old else before_term),
         )
 
     def delivered(self, index: int, batch: int, term: int, position: int) -> None:
-        """Upstream ``index`` has sent ``batch``: is it back where we are?"""
+        """Upstream ``index`` has sent ``batch``: it is open again if that is no old batch.
+
+        A batch below ``position`` tells nothing: it may have been on its way since before the
+        loss. One at or above it comes from a task that is back: from the new primary that the
+        coordinator waits for, or, where this task itself had closed it, from any.
+        """
         closed = self.closed.get(index)
         if closed and batch >= position:
             by_task = closed.before_term == FOREVER
@@ -129,7 +134,7 @@ class TentativeRun:
         """The parts to process ``batch`` with, None for closed ones; None to wait."""
         if slot is None:
             forged = len(self.closed) == width and all(
-                batch <= closed.up_to for closed in self.closed.values()
+                batch <= closed.last_batch for closed in self.closed.values()
             )
             return (None,) * width if forged else None
         parts: list[Payload | None] = []
@@ -145,7 +150,7 @@ class TentativeRun:
             return True
         late = now >= slot.first_at + self.rules.bound_us
         if self.rules.closing is Closing.TASK and late:
-            self.close(index, up_to=batch, before_term=FOREVER)
+            self.close(index, last_batch=batch, before_term=FOREVER)
             return True
         return False
 

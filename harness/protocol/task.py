@@ -368,7 +368,7 @@ class TaskMachine:
     def _upstream_closed(self, item: UpstreamClosed) -> None:
         index, run = self.inlet.index(item.upstream), self.computation.tentative
         if run is not None and self.inlet.seen_terms[index] <= item.before_term:
-            run.close(index, up_to=item.up_to, before_term=item.before_term)
+            run.close(index, last_batch=item.last_batch, before_term=item.before_term)
 
     def _needs(self) -> Needs:
         computation = self.computation

@@ -21,7 +21,7 @@ from harness.engines.foreign import ForeignLoad
 from harness.experiment import Experiment, Origin
 from harness.figures.style import new_figure, stamp, styled
 from harness.report.pages import pages, published
-from harness.report.verdicts import Judged, judge
+from harness.report.verdicts import Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile
 from harness.results.store import Campaign, Store
@@ -35,11 +35,11 @@ _LARGEST_INLINE_CSV = 150_000
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WrittenReport:
     """What was written, and every verdict in it."""
 
     index: Path
-    judged: Sequence[Judged]
+    judged: Sequence[Assessment]
     pages: Sequence[Path]
     """Every page, the first one among them."""
 
@@ -76,14 +76,14 @@ class ReportWriter:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._judged: dict[tuple[str, ...], Judged] = {}
+        self._judged: dict[tuple[str, ...], Assessment] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def write(self, asked: Asked = MappingProxyType({})) -> Report:
+    def write(self, asked: Asked = MappingProxyType({})) -> WrittenReport:
         """Make the report anew from the records of this machine; a command that is about certain
         campaigns gets them judged, and not newer ones with other settings."""
         found = campaigns(self._store, all_experiments(), asked)
-        judged = [self._judge(*each) for each in found]
+        judged = [self._assess(*each) for each in found]
         folder = self._store.root / "report"
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         (folder / "data").mkdir(exist_ok=True)
@@ -93,7 +93,7 @@ class ReportWriter:
             for document in item.documents()
         ]
         _replace(folder / "claims.json", json.dumps(documents, indent=1, default=_plain))
-        newest: dict[str, Judged] = {}
+        newest: dict[str, Assessment] = {}
         for item in judged:
             newest.setdefault(item.experiment.id, item)
         cards = [self._card(item, folder) for item in newest.values()]
@@ -102,15 +102,17 @@ class ReportWriter:
             _replace(folder / name, text)
         for stale in {f"{group}.html" for group in GROUPS} - set(written):
             (folder / stale).unlink(missing_ok=True)
-        return Report(folder / "index.html", judged, [folder / name for name in sorted(written)])
+        return WrittenReport(
+            folder / "index.html", judged, [folder / name for name in sorted(written)]
+        )
 
-    def _judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Judged:
+    def _assess(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
         runs = _identity(experiment, profile, campaign)
         if runs not in self._judged:
-            self._judged[runs] = judge(experiment, profile, campaign)
+            self._judged[runs] = assess(experiment, profile, campaign)
         return self._judged[runs]
 
-    def _card(self, judged: Judged, folder: Path) -> dict[str, Any]:
+    def _card(self, judged: Assessment, folder: Path) -> dict[str, Any]:
         runs = _identity(judged.experiment, judged.profile, judged.campaign)
         if runs not in self._drawn:
             self._drawn[runs] = _card(judged, folder)
@@ -123,7 +125,7 @@ def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> t
     return (experiment.id, profile.value, str(campaign.expected), *runs)
 
 
-def write_report(store: Store) -> Report:
+def write_report(store: Store) -> WrittenReport:
     """Make the report anew from the records of this machine."""
     return ReportWriter(store).write()
 
@@ -140,7 +142,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot write a {type(value).__name__}")
 
 
-def _card(judged: Judged, folder: Path) -> dict[str, Any]:
+def _card(judged: Assessment, folder: Path) -> dict[str, Any]:
     experiment, campaign = judged.experiment, judged.campaign
     name = experiment.id.replace("/", "-")
     figure = _figure(judged, folder / "figures" / name) if judged.table is not None else None
@@ -216,14 +218,14 @@ def _busy(campaign: Campaign) -> list[str]:
     return found
 
 
-def _command(judged: Judged, seed: int) -> str:
+def _command(judged: Assessment, seed: int) -> str:
     return (
         f"./faultline run {judged.experiment.id} --profile {judged.profile.value} "
         f"--seed {seed} --again"
     )
 
 
-def drawn(judged: Judged) -> Figure:
+def drawn(judged: Assessment) -> Figure:
     """The experiment's figure over its table, with the words that a reader must not miss; to be
     called, and saved, inside `styled`."""
     experiment = judged.experiment
@@ -239,7 +241,7 @@ def drawn(judged: Judged) -> Figure:
     return figure
 
 
-def picture(judged: Judged) -> tuple[str, bytes]:
+def picture(judged: Assessment) -> tuple[str, bytes]:
     """The figure's kind ("svg+xml", or "png" where that would be too large) and its bytes."""
     with styled():
         figure = drawn(judged)
@@ -257,7 +259,7 @@ def data_uri(kind: str, content: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _figure(judged: Judged, path: Path) -> str:
+def _figure(judged: Assessment, path: Path) -> str:
     """Draw, keep as a file, and return an image source."""
     kind, content = picture(judged)
     path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(content)
@@ -274,7 +276,7 @@ def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict
     return {"title": name or "data", "file": path.name, "href": href}
 
 
-def claim_rows(judged: Judged) -> list[dict[str, Any]]:
+def claim_rows(judged: Assessment) -> list[dict[str, Any]]:
     """Each claim as text: its verdict and the numbers behind it."""
     return [_claim_row(claim) for claim in judged.claims]
 

@@ -16,7 +16,7 @@ from harness.catalogue import GROUPS
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Origin
 from harness.measure.metrics import METRICS
-from harness.report.verdicts import Judged
+from harness.report.verdicts import Assessment
 from harness.results.provenance import ROOT, describe_machine, describe_versions
 from harness.results.record import Profile
 
@@ -24,7 +24,7 @@ Card = Mapping[str, Any]
 
 
 def pages(
-    cards: Sequence[Card], judged: Sequence[Judged], folder: Path, records: Path
+    cards: Sequence[Card], judged: Sequence[Assessment], folder: Path, records: Path
 ) -> dict[str, str]:
     """File name to its content; ``index.html`` is the first one. Every figure, table and number of
     a paper stands on its page, and no page needs a network or a server."""
@@ -123,7 +123,7 @@ def published(claims: Sequence[Claim]) -> list[dict[str, Any]]:
     return found
 
 
-def _origins(judged: Sequence[Judged]) -> str:
+def _origins(judged: Sequence[Assessment]) -> str:
     """ "3 figures measured on real servers, 2 simulated, 4 computed"."""
     counts = Counter(item.experiment.origin for item in judged)
     words = {

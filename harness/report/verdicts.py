@@ -18,7 +18,7 @@ SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Assessment:
     """An experiment's campaign with its table and its claims."""
 
     experiment: Experiment
@@ -52,7 +52,7 @@ class Judged:
         ]
 
 
-def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judged:
+def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
     """Tabulate the valid runs and check the claims against them."""
     unmeasured = Claim(
         text=experiment.statement,
@@ -60,7 +60,7 @@ def judge(experiment: Experiment, profile: Profile, campaign: Campaign) -> Judge
         held=None,
         measured={"why not": _incompleteness(campaign)},
     )
-    judged = Judged(
+    judged = Assessment(
         experiment=experiment, profile=profile, campaign=campaign, table=None, claims=[unmeasured]
     )
     if not campaign.valid:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.cluster.docker import daemon
 from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.daemon import RUN_LABEL
-from harness.cluster.ownership import Registry
+from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
@@ -55,7 +56,7 @@ class TestDockerCluster(ClusterContract):
             yield cluster
         assert left_of(cluster.run) == []
         assert not cluster.run_directory.exists()
-        assert cluster.run not in {record.run for record in Registry().records()}
+        assert cluster.run not in {record.run for record in ClusterRecords().records()}
 
     @pytest.fixture
     def here(self, cluster: Cluster) -> DockerCluster:
@@ -138,8 +139,8 @@ def test_nodes_of_one_container_die_alone_and_a_dead_harness_leaves_nothing() ->
         assert (cluster.usage()["r1n1"].resident_bytes or 0) > 0
     finally:
         # What the keeper and the next start do for a harness that was killed.
-        (record,) = Registry().records()
-        Registry().bury(record)
+        (record,) = ClusterRecords().records()
+        ClusterRecords().bury(record, remove_made)
         cluster.stop()
     assert left_of(cluster.run) == []
     assert not cluster.run_directory.exists()

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cluster.backends import find_backend
+from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, Cluster
 from harness.cluster.external.cluster import ExternalCluster, prefix_of
 from harness.cluster.external.servers import check_kafka, check_redis
 from harness.cluster.external.settings import read_settings
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.ownership import Registry
+from harness.cluster.ownership import ClusterRecords
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, silent
@@ -97,7 +97,7 @@ class TestExternalCluster(ClusterContract):
             cluster.start(silent)
             yield cluster
         assert not (foreign.parent / "checkpoints" / f"faultline-{cluster.run}").exists()
-        assert cluster.run not in {record.run for record in Registry().records()}
+        assert cluster.run not in {record.run for record in ClusterRecords().records()}
 
     def test_its_kind_stands_in_records_and_changes_with_the_file(
         self, cluster: Cluster, foreign: Path, tmp_path: Path
@@ -120,10 +120,10 @@ class TestExternalCluster(ClusterContract):
         with cluster.redis.client() as client:
             client.set(f"{prefix_of(dead.run)}left", 1)
             client.set("somebody-elses", 1)
-            (record,) = (r for r in Registry().records() if r.run == cluster.run)
+            (record,) = (r for r in ClusterRecords().records() if r.run == cluster.run)
             abandoned = replace(record, run=dead.run, directory=foreign.parent / "none")
-            Registry().add(abandoned)
-            Registry().bury(abandoned)
+            ClusterRecords().add(abandoned)
+            ClusterRecords().bury(abandoned, remove_made)
             keys = [key.decode() for key in client.keys("*")]
             assert "somebody-elses" in keys
             assert [key for key in keys if key.startswith(prefix_of(dead.run))] == []

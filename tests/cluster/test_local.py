@@ -26,11 +26,12 @@ import psutil
 import pytest
 
 from harness.cluster import owned
+from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local import kafka_broker, redis_daemon
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.launching import free_port
-from harness.cluster.ownership import Registry
+from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import ProcessStat, is_alive, marked, send_signal, wait_until_gone
 from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import read_journal
@@ -64,7 +65,7 @@ class TestLocalCluster(ClusterContract):
             yield cluster
         assert marked(cluster.run) == []
         assert not cluster.run_directory.exists()
-        assert cluster.run not in {record.run for record in Registry().records()}
+        assert cluster.run not in {record.run for record in ClusterRecords().records()}
 
     @pytest.fixture
     def here(self, cluster: Cluster) -> LocalCluster:
@@ -236,7 +237,7 @@ def test_a_start_that_fails_leaves_no_process_and_its_logs_until_the_next(tmp_pa
     assert marked(cluster.run) == []
     assert (cluster.run_directory / "logs" / "kafka-format.log").exists()
     assert not (cluster.run_directory / "secrets").exists()
-    Registry().sweep(silent)
+    ClusterRecords().sweep(silent, remove_made)
     assert not cluster.run_directory.exists()
 
 
@@ -325,7 +326,10 @@ def harness_process(
 def processes_of(run: str) -> list[ProcessStat]:
     """By environment and by journal; none once the cluster is off the register."""
     return [
-        stat for record in Registry().records() if record.run == run for stat in record.processes()
+        stat
+        for record in ClusterRecords().records()
+        if record.run == run
+        for stat in record.processes()
     ]
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.ownership import ClusterRecord, Registry, state_directory
+from harness.cluster.backends import remove_made
+from harness.cluster.ownership import ClusterRecord, ClusterRecords, state_directory
 from harness.cluster.processes import Machine, ProcessIdentity, identify, is_alive, marked
 from harness.cluster.run_directory import journal_path, read_journal, write_journal, write_private
 from harness.errors import EnvironmentFailure
@@ -35,9 +36,9 @@ def run() -> Iterator[str]:
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterRecords:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return Registry()
+    return ClusterRecords()
 
 
 @pytest.fixture
@@ -59,58 +60,62 @@ def silent(text: str) -> None:
     """A report that nobody reads."""
 
 
-def test_a_record_survives_a_round_trip(registry: Registry, record: ClusterRecord) -> None:
-    registry.add(record)
-    assert Registry().records() == [record]
-    registry.remove(record.run)
-    assert registry.records() == []
+def test_a_record_survives_a_round_trip(records: ClusterRecords, record: ClusterRecord) -> None:
+    records.add(record)
+    assert ClusterRecords().records() == [record]
+    records.remove(record.run)
+    assert records.records() == []
 
 
 def test_the_cluster_of_a_living_harness_is_left_alone(
-    registry: Registry, record: ClusterRecord
+    records: ClusterRecords, record: ClusterRecord
 ) -> None:
-    registry.add(record)
+    records.add(record)
     with family(record.run) as (process, _):
-        assert registry.sweep(silent) == []
+        assert records.sweep(silent, remove_made) == []
         assert process.poll() is None
 
 
-def test_a_released_cluster_is_left_alone(registry: Registry, record: ClusterRecord) -> None:
-    registry.add(replace(record, owner=None))
+def test_a_released_cluster_is_left_alone(records: ClusterRecords, record: ClusterRecord) -> None:
+    records.add(replace(record, owner=None))
     with family(record.run) as (process, _):
-        assert registry.sweep(silent) == []
+        assert records.sweep(silent, remove_made) == []
         assert process.poll() is None
 
 
-def test_the_cluster_of_a_dead_harness_is_buried(registry: Registry, record: ClusterRecord) -> None:
-    registry.add(replace(record, owner=DEAD))
+def test_the_cluster_of_a_dead_harness_is_buried(
+    records: ClusterRecords, record: ClusterRecord
+) -> None:
+    records.add(replace(record, owner=DEAD))
     with family(record.run), family(record.run, "r1w1"):
-        assert [dead.run for dead in registry.sweep(silent)] == [record.run]
+        assert [dead.run for dead in records.sweep(silent, remove_made)] == [record.run]
         assert marked(record.run) == []
     assert not record.directory.exists()
-    assert registry.records() == []
+    assert records.records() == []
 
 
 def test_a_journalled_process_without_the_mark_is_ended_too(
-    registry: Registry, record: ClusterRecord
+    records: ClusterRecords, record: ClusterRecord
 ) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as process:
         identity = identify(process.pid)
         assert identity is not None
         write_journal(record.directory, "server", identity)
-        registry.add(replace(record, owner=DEAD))
-        registry.sweep(silent)
+        records.add(replace(record, owner=DEAD))
+        records.sweep(silent, remove_made)
         assert process.wait(10) == -9
 
 
-def test_a_stranger_with_a_journalled_pid_lives(registry: Registry, record: ClusterRecord) -> None:
+def test_a_stranger_with_a_journalled_pid_lives(
+    records: ClusterRecords, record: ClusterRecord
+) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as process:
         identity = identify(process.pid)
         assert identity is not None
         stranger = replace(identity, started_ticks=identity.started_ticks - 100)
         write_journal(record.directory, "server", stranger)
-        registry.add(replace(record, owner=DEAD))
-        registry.sweep(silent)
+        records.add(replace(record, owner=DEAD))
+        records.sweep(silent, remove_made)
         assert is_alive(identity)
         process.kill()
 
@@ -131,32 +136,34 @@ def test_only_what_can_be_judged_from_here_is_judged(
     assert elsewhere.abandoned(Machine.here()) is abandoned
 
 
-def test_after_a_reboot_no_process_is_touched(registry: Registry, record: ClusterRecord) -> None:
+def test_after_a_reboot_no_process_is_touched(
+    records: ClusterRecords, record: ClusterRecord
+) -> None:
     rebooted = replace(record, machine=replace(record.machine, boot="another boot"))
-    registry.add(rebooted)
+    records.add(rebooted)
     with family(record.run) as (process, _):
-        assert registry.sweep(silent) == [rebooted]
+        assert records.sweep(silent, remove_made) == [rebooted]
         assert process.poll() is None
     assert not record.directory.exists()
 
 
 def test_a_kept_directory_stays_without_its_secrets(
-    registry: Registry, record: ClusterRecord
+    records: ClusterRecords, record: ClusterRecord
 ) -> None:
     (record.directory / "secrets").mkdir()
     write_private(record.directory / "secrets" / "password", "x")
     (record.directory / "logs").mkdir()
-    registry.bury(replace(record, keep=True))
+    records.bury(replace(record, keep=True), remove_made)
     assert (record.directory / "logs").exists()
     assert not (record.directory / "secrets").exists()
 
 
 def test_a_directory_that_is_no_run_directory_is_never_removed(
-    registry: Registry, record: ClusterRecord
+    records: ClusterRecords, record: ClusterRecord
 ) -> None:
     journal_path(record.directory).unlink()
     (record.directory / "thesis.tex").touch()
-    registry.bury(record)
+    records.bury(record, remove_made)
     assert (record.directory / "thesis.tex").exists()
 
 
@@ -169,11 +176,11 @@ def test_a_torn_journal_line_is_skipped(record: ClusterRecord) -> None:
     assert read_journal(record.directory) == [("kafka", OWN)]
 
 
-def test_a_broken_record_is_named(registry: Registry) -> None:
-    path = registry.root / "broken.json"
+def test_a_broken_record_is_named(records: ClusterRecords) -> None:
+    path = records.root / "broken.json"
     path.write_text("{}")
     with pytest.raises(EnvironmentFailure, match=r"broken\.json") as caught:
-        registry.records()
+        records.records()
     assert "delete the file" in caught.value.remedy
 
 
@@ -182,8 +189,8 @@ def test_a_relative_state_directory_counts_as_none(monkeypatch: pytest.MonkeyPat
     assert state_directory() == Path.home() / ".local" / "state" / "faultline"
 
 
-def test_the_register_is_private(registry: Registry) -> None:
-    assert registry.root.stat().st_mode & 0o777 == 0o700
+def test_the_register_is_private(records: ClusterRecords) -> None:
+    assert records.root.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_state_directory_that_cannot_be_written_is_named(
@@ -193,18 +200,18 @@ def test_a_state_directory_that_cannot_be_written_is_named(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert state_directory() == tmp_path / "file" / "faultline"
     with pytest.raises(EnvironmentFailure, match="cannot be made") as caught:
-        Registry()
+        ClusterRecords()
     assert "XDG_STATE_HOME" in caught.value.remedy
 
 
 def test_the_keeper_buries_the_cluster_when_its_owner_is_killed(
-    registry: Registry, record: ClusterRecord
+    records: ClusterRecords, record: ClusterRecord
 ) -> None:
     with (
         subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"]) as owner,
         family(record.run),
     ):
-        registry.add(replace(record, owner=identify(owner.pid)))
+        records.add(replace(record, owner=identify(owner.pid)))
         keeper = subprocess.Popen([sys.executable, "-m", "harness.cluster.keeper", record.run])
         owner.kill()
         assert keeper.wait(30) == 0
@@ -213,9 +220,9 @@ def test_the_keeper_buries_the_cluster_when_its_owner_is_killed(
 
 
 def test_the_keeper_leaves_a_released_cluster_alone(
-    registry: Registry, record: ClusterRecord
+    records: ClusterRecords, record: ClusterRecord
 ) -> None:
-    registry.add(replace(record, owner=None))
+    records.add(replace(record, owner=None))
     keeper = subprocess.Popen([sys.executable, "-m", "harness.cluster.keeper", record.run])
     assert keeper.wait(30) == 0
     eventually(lambda: record.directory.exists())

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from harness.engines.simulated.run import Report, simulate
-from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.draw import draw
+from harness.engines.simulated.run import SimulatedRun, simulate
 from harness.engines.simulated.store import Store
 from harness.protocol import coordinator as coordinator_module
 from harness.protocol import placing, recovery
@@ -559,7 +559,7 @@ before the task has stored a checkpoint beyond e. What global rollback costs is 
 time, and that the scheme does roll back every task is a test of its own."""
 
 
-def first_caught(mutation: Mutation, seeds: Iterable[int]) -> Report | None:
+def first_caught(mutation: Mutation, seeds: Iterable[int]) -> SimulatedRun | None:
     """The first schedule among ``seeds`` that betrays ``mutation``; None if none does."""
     with mutation.applied():
         for seed in seeds:

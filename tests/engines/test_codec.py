@@ -29,7 +29,7 @@ from harness.protocol.inputs import BatchArrived, Checkpoint, HeartbeatReceived
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
 from workloads import accident, traffic, wordcount, worldcup
-from workloads.toolkit.operators import SOURCE_SCHEMA, Program, Timeline
+from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, Timeline
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -129,7 +129,7 @@ def test_every_payload_and_state_comes_back_as_it_was(value: Any) -> None:
 
 
 def test_schemes_and_wirings_come_back_as_they_were() -> None:
-    from harness.engines.simulated.schedule import draw
+    from harness.engines.simulated.draw import draw
     from harness.protocol.schemes import SCHEMES
 
     for seed, name in enumerate(SCHEMES):
@@ -140,7 +140,7 @@ def test_schemes_and_wirings_come_back_as_they_were() -> None:
     assert isinstance(decode(encode(options.wiring)), Wiring)
 
 
-def programs() -> list[Program]:
+def programs() -> list[TableProgram]:
     timeline = Timeline(start_us=0, batch_us=1_000_000, slide_us=2_000_000, window_us=4_000_000)
     return [
         wordcount.program(timeline=timeline),
@@ -151,7 +151,7 @@ def programs() -> list[Program]:
 
 
 @pytest.mark.parametrize("program", programs(), ids=lambda program: next(iter(program.sources)))
-def test_states_and_outputs_of_every_workload_come_back_as_they_were(program: Program) -> None:
+def test_states_and_outputs_of_every_workload_come_back_as_they_were(program: TableProgram) -> None:
     for operator in program.topology.operators:
         task = program.task(operator.name, 0)
         state = task.initial()

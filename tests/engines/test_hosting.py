@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from harness.engines.hosting import EFFECTS, NoRoom, Place
-from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.store import Store
 from harness.engines.simulated.synthetic import DigestOperator
 from harness.engines.simulated.world import World

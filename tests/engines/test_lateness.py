@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.lateness import NAME, Lateness
 from harness.engines.simulated.node import SimulatedNode
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.run import Report, simulate
-from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.run import SimulatedRun, simulate
 from harness.engines.simulated.topologies import borealis
 from harness.engines.simulated.world import World
 from harness.protocol.losses import Losses
@@ -49,7 +49,7 @@ def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
     )
 
 
-def watched(options: Options) -> tuple[Report, Lateness]:
+def watched(options: Options) -> tuple[SimulatedRun, Lateness]:
     worlds: list[World] = []
     report = simulate(options, prepare=worlds.append)
     [after] = worlds[0].watch.after

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.topologies import chain
 from harness.engines.simulated.world import World
 from harness.protocol.registry import NodeInfo, Registry

@@ -10,8 +10,8 @@ import pytest
 
 from harness.engines.codec import Encoded, decode, encode
 from harness.engines.program import Program, host
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol.effects import Kind
 from harness.protocol.operators import Payload, State, TaskOperator
@@ -36,13 +36,13 @@ def records(workload: Workload) -> dict[str, pa.Table]:
     return {source.name: steady(payloads, PER_S)}
 
 
-def program_of(name: str, timeline: tables.Timeline) -> tables.Program:
+def program_of(name: str, timeline: tables.Timeline) -> tables.TableProgram:
     if name == "word-count":
         return wordcount.program(timeline=timeline, depth=4, partitions=2)
     return worldcup.program(timeline=timeline, slicers=2, mergers=2)
 
 
-def hosted(code: tables.Program, sources: dict[str, pa.Table]) -> Program:
+def hosted(code: tables.TableProgram, sources: dict[str, pa.Table]) -> Program:
     """A workload's program for the simulator."""
     batches = {}
     for operator, source in code.sources.items():

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from harness.engines.restoration import Noted, Restoration, Restorations
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol.effects import CopyEvent, NoteCopy
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.kernel import MESSAGE, TIMER, Kernel
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.run import Report, shrink, simulate
-from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.run import SimulatedRun, shrink, simulate
 from harness.engines.simulated.world import World
 from harness.protocol.registry import NodeInfo
 from harness.protocol.schemes import SCHEMES
@@ -23,7 +23,7 @@ from tests.engines.mutations import HARMLESS, MUTATIONS, Mutation, first_caught
 ROOT = Path(__file__).parent.parent.parent
 
 
-def run_seed(seed: int, scheme: str | None = None, topology: str | None = None) -> Report:
+def run_seed(seed: int, scheme: str | None = None, topology: str | None = None) -> SimulatedRun:
     report = simulate(draw(seed, scheme=scheme, topology=topology))
     if report.violation is not None:
         pytest.fail(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.engines.restoration import Noted
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.run import simulate
-from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.world import World
 from harness.protocol import effects as do
 from harness.protocol import inputs as told

@@ -8,11 +8,11 @@ import pytest
 from harness.nightly.statistics import (
     FEWEST_PAIRS,
     Comparison,
-    Judged,
+    Decision,
     Pairs,
     Verdict,
     compare,
-    judge,
+    decide,
 )
 from harness.seeds import generator
 
@@ -29,8 +29,8 @@ def noisy(slower: float, *, seed: int, noise: float = 0.05) -> Pairs:
     return Pairs(baseline=baseline.tolist(), tonight=tonight.tolist())
 
 
-def verdict(slower: float, seed: int, *, last: bool = False) -> Judged:
-    return judge(
+def verdict(slower: float, seed: int, *, last: bool = False) -> Decision:
+    return decide(
         noisy(slower, seed=2 * seed),
         noisy(slower, seed=2 * seed + 1),
         measured_last_night=last,
@@ -76,7 +76,7 @@ def test_a_large_but_uncertain_change_is_none() -> None:
 
 
 def test_a_change_that_a_second_look_does_not_see_is_none() -> None:
-    found = judge(noisy(1.5, seed=1), noisy(1.0, seed=2), measured_last_night=True, seed=0)
+    found = decide(noisy(1.5, seed=1), noisy(1.0, seed=2), measured_last_night=True, seed=0)
     assert found.verdict is Verdict.NO_CHANGE
     assert found.screened is not None
     assert found.screened.verdict is Verdict.WORSE
@@ -99,7 +99,7 @@ def test_a_number_that_is_missing(
     baseline: list[float | None], tonight: list[float | None], last: bool, expected: Verdict
 ) -> None:
     pairs = Pairs(baseline=baseline, tonight=tonight)
-    assert judge(pairs, None, measured_last_night=last, seed=0).verdict is expected
+    assert decide(pairs, None, measured_last_night=last, seed=0).verdict is expected
 
 
 def test_a_few_lost_samples_do_not_matter() -> None:

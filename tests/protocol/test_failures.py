@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Options
-from harness.engines.simulated.schedule import draw
 from harness.engines.simulated.synthetic import DigestOperator
 from harness.engines.simulated.world import World
 from harness.protocol import inputs as told

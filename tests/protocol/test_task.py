@@ -484,8 +484,10 @@ def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
     return t.tell(told.OutputPublished(cause=CAUSE, task=2, incarnation=1, sequence=sequence))
 
 
-def closed(up_to: int = 9) -> told.UpstreamClosed:
-    return told.UpstreamClosed(cause=CAUSE, task=2, upstream=1, up_to=up_to, before_term=5)
+def closed(last_batch: int = 9) -> told.UpstreamClosed:
+    return told.UpstreamClosed(
+        cause=CAUSE, task=2, upstream=1, last_batch=last_batch, before_term=5
+    )
 
 
 def test_nothing_tentative_before_the_coordinator_closes() -> None:

@@ -130,7 +130,7 @@ class Walk:
         self._tell(
             told.UpstreamClosed(
                 cause="walk", task=SINK, upstream=self.random.choice((0, 1)),
-                up_to=min(BATCHES - 1, self.machine.position + 2),
+                last_batch=min(BATCHES - 1, self.machine.position + 2),
                 before_term=self.random.choice((2, 3)),
             )
         )  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from harness.cli.measure import exit_code
 from harness.experiment import Context, Experiment
 from harness.report import build
-from harness.report.verdicts import SMOKE_DECIDES, Judged, judge
+from harness.report.verdicts import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import Store
@@ -25,16 +25,16 @@ from tests.toys import claims, draw, square, toy
 QUICK = RunSettings(profile=Profile.QUICK)
 
 
-def text_of(report: build.Report) -> str:
+def text_of(report: build.WrittenReport) -> str:
     """Of all its pages."""
     return "".join(page.read_text() for page in report.pages)
 
 
-def judged(store: Store, experiment: Experiment, profile: Profile = Profile.QUICK) -> Judged:
+def judged(store: Store, experiment: Experiment, profile: Profile = Profile.QUICK) -> Assessment:
     grid = experiment.grid[profile]
     campaign = store.newest_campaign(experiment.id, machine_name(), profile, grid)
     assert campaign is not None
-    return judge(experiment, profile, campaign)
+    return assess(experiment, profile, campaign)
 
 
 def test_claims_hold_on_valid_runs(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_report_shows_what_a_command_asked_for(
     make(store, toy(), settings=replace(QUICK, root_seed=5))
     writer = build.ReportWriter(store)
 
-    def seeds(report: build.Report) -> set[int]:
+    def seeds(report: build.WrittenReport) -> set[int]:
         return {r.root_seed for item in report.judged for r in item.campaign.records}
 
     assert seeds(writer.write()) == {5}, "the newest, where nobody asked"

@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from workloads.base import Reference, Workload
-from workloads.toolkit.operators import Program, TableTask, Timeline
+from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program, word_count
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
@@ -139,7 +139,7 @@ class Broken(Lower):
         return super().work(state, batch, inputs)
 
 
-def broken_program(*, timeline: Timeline, rate: float | None = None) -> Program:
+def broken_program(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
     code = program(timeline=timeline, rate=rate, depth=4)
 
     def task(operator: str, index: int) -> TableTask:

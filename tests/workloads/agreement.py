@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from workloads.base import Workload
 from workloads.toolkit.local import run_locally
-from workloads.toolkit.operators import SOURCE_SCHEMA, Program
+from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def by_query(
 
 
 def by_operators(
-    program: Program, workload: Workload, sources: Mapping[str, pa.Table]
+    program: TableProgram, workload: Workload, sources: Mapping[str, pa.Table]
 ) -> pd.DataFrame:
     """The operators' results, run in order in this process."""
     return ordered(run_locally(program, sources).to_pandas(), workload)

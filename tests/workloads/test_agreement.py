@@ -27,7 +27,7 @@ from tests.workloads.agreement import (
 )
 from workloads import accident, synthetic, traffic, wordcount
 from workloads.base import Workload
-from workloads.toolkit.operators import Program, program_of, timeline_of
+from workloads.toolkit.operators import TableProgram, program_of, timeline_of
 from workloads.toolkit.result_table import ResultTable
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def accidents_by_hand(sources: Sources) -> list[tuple[int, int, str]]:
     ]
 
 
-def operators_of(case: Case, batch_s: float) -> Program:
+def operators_of(case: Case, batch_s: float) -> TableProgram:
     timeline = timeline_of(case.workload, start_us=START_US, batch_s=batch_s)
     return program_of(case.workload, timeline=timeline)
 

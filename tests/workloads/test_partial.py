@@ -11,7 +11,7 @@ from workloads.base import Workload
 from workloads.synthetic import synthetic
 from workloads.toolkit.accuracy import local_accuracy
 from workloads.toolkit.local import run_locally
-from workloads.toolkit.operators import Program, program_of, timeline_of
+from workloads.toolkit.operators import TableProgram, program_of, timeline_of
 from workloads.toolkit.partial import PartialRuns, places, recorded
 from workloads.traffic import traffic_jams
 from workloads.worldcup import world_cup
@@ -19,7 +19,9 @@ from workloads.worldcup import world_cup
 SECONDS = 12
 
 
-def started(workload: Workload, rate: float) -> tuple[Program, dict[str, pa.Table], PartialRuns]:
+def started(
+    workload: Workload, rate: float
+) -> tuple[TableProgram, dict[str, pa.Table], PartialRuns]:
     timeline = timeline_of(workload, start_us=START_US, batch_s=1)
     program = program_of(workload, timeline=timeline, rate=rate)
     sources, _ = recorded(workload, program, seconds=SECONDS)

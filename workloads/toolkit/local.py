@@ -11,12 +11,12 @@ import pyarrow as pa
 from harness.protocol.planned import wiring_of
 from harness.protocol.wiring import Wiring
 from harness.topology.model import Topology
-from workloads.toolkit.operators import SOURCE_SCHEMA, Program, Timeline, numbers
+from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, Timeline, numbers
 
 Task = tuple[str, int]
 
 
-def run_locally(program: Program, sources: Mapping[str, pa.Table]) -> pa.Table:
+def run_locally(program: TableProgram, sources: Mapping[str, pa.Table]) -> pa.Table:
     """Every result for these records: all batches in order, up to the last window's end.
 
     ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition.
@@ -26,7 +26,7 @@ def run_locally(program: Program, sources: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def read_by_source(
-    program: Program, sources: Mapping[str, pa.Table]
+    program: TableProgram, sources: Mapping[str, pa.Table]
 ) -> dict[Task, dict[int, pa.Table]]:
     """What each source task reads, by batch: its partition of its source's table."""
     return {
@@ -51,7 +51,7 @@ def cut(table: pa.Table, timeline: Timeline) -> dict[int, pa.Table]:
 
 
 def results(
-    program: Program, inputs: Mapping[Task, Mapping[int, pa.Table]]
+    program: TableProgram, inputs: Mapping[Task, Mapping[int, pa.Table]]
 ) -> Iterator[tuple[int, pa.Table]]:
     """(batch, what a sink task published), batch by batch, until nothing can come any more."""
     topology = program.topology

@@ -102,7 +102,7 @@ def timeline_of(workload: Workload, *, start_us: int, batch_s: float) -> Timelin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class TableProgram:
     """A workload as a topology and the code of its tasks."""
 
     topology: Topology
@@ -118,7 +118,7 @@ class Program:
 
 def program_of(
     workload: Workload, *, timeline: Timeline, rate: float | None = None, **choices: Any
-) -> Program:
+) -> TableProgram:
     """The tasks of ``workload``, so that the same experiment can run it on any engine.
 
     ``rate`` is records per second of all sources together (None: the paper's), for the planners;
@@ -134,7 +134,7 @@ def program_of(
     target, parameters = workload.program.target, {**workload.program.parameters, **choices}
     reference = Reference(target=target, parameters=parameters)
     program = reference.build(timeline=timeline, rate=rate)
-    assert isinstance(program, Program), f"{workload.name}: {program!r:.80} is no Program"
+    assert isinstance(program, TableProgram), f"{workload.name}: {program!r:.80} is no TableProgram"
     for operator, source in program.sources.items():
         tasks = program.topology.operator(operator).parallelism
         assert tasks == workload.source(source).partitions, f"{operator} reads {source}"
@@ -185,7 +185,7 @@ class TableTask:
         return 0
 
 
-class Pass(TableTask):
+class Forward(TableTask):
     """Hands its input on, as one table: an operator that adds depth and nothing else."""
 
     def __init__(self, schema: pa.Schema) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.toolkit.local import Task, downstream, read_by_source, upstream
-from workloads.toolkit.operators import SOURCE_SCHEMA, Program, timestamps
+from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, timestamps
 
 Outputs = Sequence[tuple[pa.Table, ...]]
 """By batch: a table for each downstream task, or one for a sink."""
@@ -28,7 +28,9 @@ Outputs = Sequence[tuple[pa.Table, ...]]
 class PartialRuns:
     """A program and its input, to be run with some of the tasks."""
 
-    def __init__(self, program: Program, sources: Mapping[str, pa.Table], *, batches: int) -> None:
+    def __init__(
+        self, program: TableProgram, sources: Mapping[str, pa.Table], *, batches: int
+    ) -> None:
         """``batches`` is how many are run; the last ones hold no input if there are more than
         the records fill."""
         self.program, self.batches = program, batches
@@ -94,7 +96,7 @@ def _ancestors(topology: Topology) -> dict[Task, frozenset[Task]]:
 
 
 def recorded(
-    workload: Workload, program: Program, *, seconds: float
+    workload: Workload, program: TableProgram, *, seconds: float
 ) -> tuple[dict[str, pa.Table], int]:
     """(the first ``seconds`` of the workload's input, by source; how many records that is).
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from harness.cluster.base import Action, ClusterSpec, Node, Report, Usage, Victim
+from harness.cluster.base import Action, ClusterSpec, Node, Usage, Victim
 from harness.cluster.connection import write_credentials
 from harness.cluster.docker import daemon
 from harness.cluster.docker.configuration import (
@@ -48,6 +48,7 @@ from harness.cluster.spark import (
     worker_address,
 )
 from harness.errors import EnvironmentFailure, UsageError
+from harness.text import Notify
 
 CAPABILITIES = frozenset(Action)
 _PYTHON = "/opt/venv/bin/python"
@@ -76,12 +77,12 @@ class DockerCluster(OwnedCluster):
         super().__init__(spec, run_directory, keep=keep)
         self._workers: DockerWorkers | None = None
 
-    def prepare(self, report: Report) -> None:
+    def prepare(self, report: Notify) -> None:
         self._client = daemon.connect()
         self._programs = find_programs(report)
         self._image = ensure_image(self._client, report)
 
-    def bring_up(self, report: Report) -> None:
+    def bring_up(self, report: Notify) -> None:
         (self.run_directory / "checkpoints").mkdir(mode=0o700)
         self._containers = Containers(self._client, self.run, self._image, self.run_directory)
         self._containers.make_network()
@@ -163,7 +164,7 @@ class DockerCluster(OwnedCluster):
         workers, nodes = self._started(), self.resolve(target)
         return workers.apply(action, nodes, rack=nodes[0].name != target)
 
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         workers = self._started()
         self.health()
         workers.restore(report)
@@ -232,7 +233,7 @@ class DockerCluster(OwnedCluster):
         )
         self._containers.start(plan, shared=self.run_directory / "checkpoints")
 
-    def _await_servers(self, report: Report) -> None:
+    def _await_servers(self, report: Notify) -> None:
         words = {"kafka": STARTED, "redis": _REDIS_READY, "master": "elected leader"}
         deadline = time.monotonic() + START_LIMIT_S
         waiting = dict(words)

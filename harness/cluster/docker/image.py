@@ -11,10 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.base import Report
 from harness.cluster.docker.daemon import IMAGE_LABEL, told
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
+from harness.text import Notify
 
 REPOSITORY_NAME = "faultline"
 BASE_VARIABLE = "FAULTLINE_DOCKER_BASE"
@@ -32,7 +32,7 @@ def base_image() -> str:
     return os.environ.get(BASE_VARIABLE) or f"python:{python_version()}-slim-bookworm"
 
 
-def ensure_image(client: Any, report: Report) -> str:
+def ensure_image(client: Any, report: Notify) -> str:
     """The tag of an image that holds this checkout; built if there is none yet.
 
     Raises `EnvironmentFailure` with the builder's last words. Older images of this kind are
@@ -72,7 +72,7 @@ def content_hash(files: Iterable[Path], root: Path, base: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def build(client: Any, tag: str, digest: str, files: list[Path], report: Report) -> None:
+def build(client: Any, tag: str, digest: str, files: list[Path], report: Notify) -> None:
     report(f"building the image {tag} (the first time several minutes)")
     lines: list[str] = []
     with told(f"the image {tag} could not be built"):

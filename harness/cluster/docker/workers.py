@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.cluster.base import Action, Node, Report, Usage, Victim
+from harness.cluster.base import Action, Node, Usage, Victim
 from harness.cluster.docker.containers import Containers
 from harness.cluster.docker.daemon import told
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
-from harness.text import format_duration
+from harness.text import Notify, format_duration
 
 START_LIMIT_S = 180.0
 _REREGISTERED_LIMIT_S = 20.0
@@ -96,7 +96,7 @@ class DockerWorkers:
             slot.shares.append(_Share(node=node))
         self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
 
-    def begin(self, report: Report) -> None:
+    def begin(self, report: Notify) -> None:
         """Start every worker and wait until the master has them all."""
         with self._lock:
             for slot in self._slots.values():
@@ -156,7 +156,7 @@ class DockerWorkers:
                 return self._to_containers(action, chosen)
             return [self._to_tree(action, *self._find(node.name)) for node in nodes]
 
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         """Every worker on the network, running, and registered with the master."""
         with self._lock, told("the cluster could not be restored"):
             everyone = {share.node.name for slot in self._slots.values() for share in slot.shares}
@@ -184,7 +184,7 @@ class DockerWorkers:
             share.paused = False
         self._start(slot.name, slot.log_name)
 
-    def _wait(self, slots: Sequence[_Slot], report: Report) -> None:
+    def _wait(self, slots: Sequence[_Slot], report: Notify) -> None:
         deadline = time.monotonic() + START_LIMIT_S
         waiting = list(slots)
         while waiting:

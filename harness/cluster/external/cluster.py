@@ -20,7 +20,7 @@ from typing import Any
 
 import pyspark
 
-from harness.cluster.base import Action, ClusterSpec, Node, Report, Usage, Victim
+from harness.cluster.base import Action, ClusterSpec, Node, Usage, Victim
 from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.external.code import of_sources, write_archive
@@ -46,6 +46,7 @@ from harness.cluster.spark import (
     one_rack,
 )
 from harness.errors import EnvironmentFailure, UsageError
+from harness.text import Notify
 
 PROBE_LIMIT_S = 180.0
 _HEALTH_EVERY_S = 5.0
@@ -73,13 +74,13 @@ class ExternalCluster(OwnedCluster):
         self._made: list[str] = []
         self._healthy_at_s = 0.0
 
-    def prepare(self, report: Report) -> None:
+    def prepare(self, report: Notify) -> None:
         self._programs = find_programs(report)
 
     def resources(self) -> Mapping[str, Any]:
         return {"settings": str(self._settings.path.absolute())}
 
-    def bring_up(self, report: Report) -> None:
+    def bring_up(self, report: Notify) -> None:
         report("looking whether Kafka and Redis can be written")
         check_kafka(self._kafka)
         check_redis(self._redis)
@@ -182,7 +183,7 @@ class ExternalCluster(OwnedCluster):
             )
         return self._nodes.apply(action, self.resolve(target))
 
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         self.demand_started()
         self.health()
         self._nodes.restore(report)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.cluster.base import CLOCK_LIMIT_S, Action, Node, Report, Usage, Victim
+from harness.cluster.base import CLOCK_LIMIT_S, Action, Node, Usage, Victim
 from harness.cluster.external.settings import Command, ExternalSettings
 from harness.errors import EnvironmentFailure
-from harness.text import format_duration
+from harness.text import Notify, format_duration
 
 EFFECT_LIMIT_S = 20.0
 """How long after a command came back its effect may show."""
@@ -58,7 +58,7 @@ class ExternalNodes:
             found = self._on_all(nodes, lambda node: self._act(action, node))
             return [found[node.name] for node in nodes]
 
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         """Mend what was broken here, start what is down, and wait."""
         with self._lock:
             for name, action in list(self._silent.items()):

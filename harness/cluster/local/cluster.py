@@ -26,7 +26,6 @@ from harness.cluster.base import (
     Action,
     ClusterSpec,
     Node,
-    Report,
     Usage,
     Victim,
 )
@@ -46,6 +45,7 @@ from harness.cluster.programs import Programs, find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import LOG4J, driver_environment
 from harness.errors import EnvironmentFailure, UsageError
+from harness.text import Notify
 
 _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
@@ -75,7 +75,7 @@ class LocalCluster(OwnedCluster):
         self._nodes = _nodes(spec, self._network)
         self._workers: Workers | None = None
 
-    def prepare(self, report: Report) -> None:
+    def prepare(self, report: Notify) -> None:
         self._found = self._programs or find_programs(report)
 
     @property
@@ -136,7 +136,7 @@ class LocalCluster(OwnedCluster):
         nodes = self.resolve(target)
         return self._started().apply(action, nodes, rack=nodes[0].name != target)
 
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         workers = self._started()
         self.health()
         workers.restore(report)
@@ -205,7 +205,7 @@ class LocalCluster(OwnedCluster):
             self._network,
         )
 
-    def bring_up(self, report: Report) -> None:
+    def bring_up(self, report: Notify) -> None:
         self._build()
         report("starting Kafka, Redis and the Spark master")
         first: list[Server] = [self._broker, self._redis, self._master]

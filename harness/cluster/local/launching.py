@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cluster.base import Report
 from harness.cluster.processes import (
     RUN_VARIABLE,
     ProcessIdentity,
@@ -28,7 +27,7 @@ from harness.cluster.processes import (
 )
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
-from harness.text import format_duration
+from harness.text import Notify, format_duration
 
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 5
@@ -196,7 +195,7 @@ class Server(ABC):
 
 def wait_for(
     servers: Iterable[Server],
-    report: Report,
+    report: Notify,
     *,
     then: Callable[[Server], Iterable[Server]] = lambda server: (),
 ) -> None:

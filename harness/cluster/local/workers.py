@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.base import Action, Node, Report, Usage, Victim
+from harness.cluster.base import Action, Node, Usage, Victim
 from harness.cluster.local.launching import Server, wait_for
 from harness.cluster.local.network import Network
 from harness.cluster.local.spark_standalone import Worker
@@ -30,6 +30,7 @@ from harness.cluster.processes import (
     wait_until_gone,
 )
 from harness.errors import UsageError
+from harness.text import Notify
 
 _RESUMED_LIMIT_S = 12.0
 """A worker that was frozen longer than the master's patience registers again with its next
@@ -160,7 +161,7 @@ class Workers:
                 case Action.CUT | Action.HEAL:
                     return self._wire(action, shares, whole=rack or not self._shared)
 
-    def restore(self, report: Report) -> None:
+    def restore(self, report: Notify) -> None:
         """Every worker resumed or started anew, and registered with the master."""
         with self._lock:
             self._wire(Action.HEAL, self._everyone(), whole=True)

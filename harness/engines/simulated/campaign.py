@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from time import perf_counter
 
+from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Options
-from harness.engines.simulated.run import Report, shrink, simulate
-from harness.engines.simulated.schedule import draw
+from harness.engines.simulated.run import SimulatedRun, shrink, simulate
 from harness.errors import UsageError
 
 CHUNK = 4
@@ -53,12 +53,12 @@ class Tally:
 
     schedules: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-    failed: list[Report] = field(default_factory=list)
+    failed: list[SimulatedRun] = field(default_factory=list)
     events: int = 0
     tentative_schedules: int = 0
     elapsed_s: float = 0.0
 
-    def add(self, report: Report) -> None:
+    def add(self, report: SimulatedRun) -> None:
         self.schedules += 1
         self.faults.update(report.faults)
         self.events += report.events
@@ -71,7 +71,7 @@ class Tally:
         return 60 * self.schedules / self.elapsed_s if self.elapsed_s else 0.0
 
 
-def run_seed(task: tuple[Choice, int]) -> Report:
+def run_seed(task: tuple[Choice, int]) -> SimulatedRun:
     """One schedule. The cyclic collector rests meanwhile: it finds nothing, and takes a sixth of
     the time to do so."""
     choice, seed = task
@@ -86,7 +86,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
 
 
-def reports(choice: Choice, workers: int) -> Iterator[Report]:
+def reports(choice: Choice, workers: int) -> Iterator[SimulatedRun]:
     """One report per seed, in the order of seeds."""
     tasks = ((choice, seed) for seed in choice.seeds)
     if workers <= 1 or len(choice.seeds) <= CHUNK:
@@ -101,7 +101,7 @@ def run_campaign(choice: Choice, *, workers: int, watch: Callable[[Tally], None]
     return tally_of(reports(choice, workers), watch)
 
 
-def tally_of(arriving: Iterable[Report], watch: Callable[[Tally], None]) -> Tally:
+def tally_of(arriving: Iterable[SimulatedRun], watch: Callable[[Tally], None]) -> Tally:
     """Count reports as they come, wherever they are made; ``watch`` is called after each."""
     tally = Tally()
     began = perf_counter()

@@ -2,7 +2,7 @@
 
 The checkers know the wiring, the operators and the input, and see what a bystander sees: what a
 task is about to process, what travels between tasks, what is appended to the output. Against
-that stands the `Reference`: every batch computed once, in topological order, without failures.
+that stands the `Twin`: every batch computed once, in topological order, without failures.
 
 ========================  ==================================================================
 invariant                 meaning
@@ -79,7 +79,7 @@ class InvariantBroken(Exception):
         self.what = what
 
 
-class Reference:
+class Twin:
     """The no-failure twin, computed directly."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Reference:
 
 
 @lru_cache(maxsize=64)
-def synthetic_reference(wiring: Wiring, batches: int, tuples: int, percent: int) -> Reference:
+def synthetic_twin(wiring: Wiring, batches: int, tuples: int, percent: int) -> Twin:
     """The twin of a run on synthetic operators; many seeds share one."""
     from harness.engines.simulated.synthetic import DigestOperator, source_batch
 
@@ -121,15 +121,15 @@ def synthetic_reference(wiring: Wiring, batches: int, tuples: int, percent: int)
         )
         for task in wiring.tasks
     ]
-    return Reference(wiring, operators, lambda s, b: source_batch(s, b, tuples), batches)
+    return Twin(wiring, operators, lambda s, b: source_batch(s, b, tuples), batches)
 
 
 class Bystander(Observer):
     """Watches one run and raises `InvariantBroken` at the first thing that is wrong."""
 
-    def __init__(self, options: Options, reference: Reference) -> None:
+    def __init__(self, options: Options, twin: Twin) -> None:
         self._wiring = options.wiring
-        self._reference = reference
+        self._twin = twin
         self._warm = options.scheme.recovery is not Recovery.REPLAY
         sinks = options.wiring.sinks
         self._stable = dict.fromkeys(sinks, 0)
@@ -223,7 +223,7 @@ class Bystander(Observer):
         if not isinstance(message, BatchArrived) or not message.stable:
             return
         below = self._wiring.downstream[message.upstream].index(message.task)
-        right = self._reference.outputs[message.upstream][message.batch][below]
+        right = self._twin.outputs[message.upstream][message.batch][below]
         if message.payload != right:
             raise InvariantBroken(
                 "equal-message",
@@ -235,13 +235,13 @@ class Bystander(Observer):
         if effect.run is not Run.STABLE:
             return
         task, batch = effect.task, effect.batch
-        if effect.inputs != self._reference.inputs[task][batch]:
+        if effect.inputs != self._twin.inputs[task][batch]:
             raise InvariantBroken(
                 "equal-state",
                 f"{self._name(task)} on node {node} takes {effect.inputs} for stable batch {batch}",
             )
         stateful = self._warm and not self._wiring.begins_anywhere(task)
-        if stateful and effect.state != self._reference.states[task][batch]:
+        if stateful and effect.state != self._twin.states[task][batch]:
             raise InvariantBroken(
                 "equal-state",
                 f"{self._name(task)} on node {node} begins stable batch {batch} in another state "
@@ -270,11 +270,11 @@ class Bystander(Observer):
                 f"{self._name(sink)} publishes stable batch {record.batch}, whose tentative "
                 "output was not undone",
             )
-        if record.payload != self._reference.outputs[sink][record.batch][0]:
+        if record.payload != self._twin.outputs[sink][record.batch][0]:
             raise InvariantBroken(
                 "equal-output",
                 f"{self._name(sink)} publishes {record.payload} for batch {record.batch}; the "
-                f"twin has {self._reference.outputs[sink][record.batch][0]}",
+                f"twin has {self._twin.outputs[sink][record.batch][0]}",
             )
         self._stable[sink] += 1
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Fault, FaultKind, Options
-from harness.engines.simulated.run import Report, simulate
+from harness.engines.simulated.run import SimulatedRun, simulate
 from harness.engines.simulated.world import World
 from harness.protocol.effects import Kind
 from harness.protocol.inputs import (
@@ -63,7 +63,7 @@ class Trace(Observer):
         self.hosts.append((fault, tuple(sorted(tasks)) if fault.kind in _NODE_FAULTS else ()))
 
 
-def draw_run(options: Options, path: Path) -> Report:
+def draw_run(options: Options, path: Path) -> SimulatedRun:
     """Run ``options`` and draw it into ``path`` (PNG or SVG, by its suffix)."""
     from harness.figures.style import new_figure, stamp, styled
 

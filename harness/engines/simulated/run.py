@@ -9,9 +9,9 @@ from harness.engines.program import Program
 from harness.engines.simulated.checkers import (
     Bystander,
     InvariantBroken,
-    Reference,
+    Twin,
     Violation,
-    synthetic_reference,
+    synthetic_twin,
 )
 from harness.engines.simulated.lateness import Lateness
 from harness.engines.simulated.options import Options
@@ -21,7 +21,7 @@ from harness.protocol.story import KEPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SimulatedRun:
     """What one schedule did."""
 
     seed: int
@@ -59,7 +59,7 @@ def simulate(
     prepare: Callable[[World], None] | None = None,
     validate: bool = True,
     notes_progress: bool = False,
-) -> Report:
+) -> SimulatedRun:
     """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more.
 
     ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
@@ -68,7 +68,7 @@ def simulate(
     ``notes_progress`` makes the world's notes tell how far every primary is.
     """
 
-    def run(kept: int) -> Report:
+    def run(kept: int) -> SimulatedRun:
         return _run(
             options, program, prepare, validate=validate, kept=kept, notes_progress=notes_progress
         )
@@ -90,8 +90,8 @@ def _run(
     validate: bool,
     kept: int,
     notes_progress: bool,
-) -> Report:
-    bystander = Bystander(options, _reference(options, program))
+) -> SimulatedRun:
+    bystander = Bystander(options, _twin(options, program))
     world = World(
         options,
         observers=(bystander,),
@@ -106,7 +106,7 @@ def _run(
     if prepare is not None:
         prepare(world)
     violation = _violation(world, bystander)
-    return Report(
+    return SimulatedRun(
         seed=options.seed,
         scheme=options.scheme.name,
         topology=options.topology,
@@ -119,10 +119,10 @@ def _run(
     )
 
 
-def _reference(options: Options, program: Program | None) -> Reference:
+def _twin(options: Options, program: Program | None) -> Twin:
     if program is not None:
-        return program.reference(options.batches)
-    return synthetic_reference(options.wiring, options.batches, options.tuples, options.percent)
+        return program.twin(options.batches)
+    return synthetic_twin(options.wiring, options.batches, options.tuples, options.percent)
 
 
 def _violation(world: World, bystander: Bystander) -> Violation | None:

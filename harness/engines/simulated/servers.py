@@ -38,7 +38,7 @@ class Servers:
     ) -> None:
         self._options, self._kernel, self._nodes = options, kernel, nodes
         self._operators, self._computing, self._transport = operators, computing, transport
-        self._watch, self._tell = watch, tell
+        self._watch, self._deliver = watch, tell
         self._given_source = sources
         self.store = Store()
         self.partitions = {
@@ -116,7 +116,7 @@ class Servers:
             for published in self._watch.published:
                 published(effect.task, kernel.now, effect.records)
         if not node.cut:
-            kernel.at(kernel.now + latency, ANSWER, self._tell, node.number, boot, answer)
+            kernel.at(kernel.now + latency, ANSWER, self._deliver, node.number, boot, answer)
 
     # -- the source log --------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Servers:
                 batch=batch,
                 payload=self._source(source, batch),
             )
-            kernel.at(kernel.now + latency, ANSWER, self._tell, number, node.boot, item)
+            kernel.at(kernel.now + latency, ANSWER, self._deliver, number, node.boot, item)
 
     def _source(self, source: int, batch: int) -> Any:
         if self._given_source is not None:

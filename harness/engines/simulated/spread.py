@@ -18,7 +18,7 @@ from harness.child import Child, end_with_parent, orders, speaker
 from harness.cluster.base import Cluster
 from harness.engines.simulated.campaign import Choice, run_seed
 from harness.engines.simulated.checkers import Violation
-from harness.engines.simulated.run import Report
+from harness.engines.simulated.run import SimulatedRun
 
 TASKS_PER_SLOT = 16
 """So many that a slow one delays little and an executor's loss costs little."""
@@ -28,7 +28,7 @@ NEXT_REPORT_S = 300.0
 _LOOK_AGAIN_S = 0.2
 
 
-def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[Report]:
+def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
     """One report per seed, in the order of seeds, made by the cluster's executors.
 
     Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more.
@@ -49,7 +49,7 @@ def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[Report]:
         child.stop(within_s=30)
 
 
-def _arriving(child: Child, total: int) -> Iterator[Report]:
+def _arriving(child: Child, total: int) -> Iterator[SimulatedRun]:
     mark = seen = 0
     while seen < total:
         event = child.wait_for(
@@ -64,9 +64,9 @@ def _arriving(child: Child, total: int) -> Iterator[Report]:
             yield report_of(document)
 
 
-def in_order(choice: Choice, arriving: Iterator[Report]) -> Iterator[Report]:
+def in_order(choice: Choice, arriving: Iterator[SimulatedRun]) -> Iterator[SimulatedRun]:
     """Hold reports back until those of all smaller seeds are there."""
-    early: dict[int, Report] = {}
+    early: dict[int, SimulatedRun] = {}
     following = iter(choice.seeds)
     wanted = next(following, None)
     for report in arriving:
@@ -76,10 +76,10 @@ def in_order(choice: Choice, arriving: Iterator[Report]) -> Iterator[Report]:
             wanted = next(following, None)
 
 
-def report_of(document: dict[str, Any]) -> Report:
+def report_of(document: dict[str, Any]) -> SimulatedRun:
     """What `dataclasses.asdict` made of a report, after a way through JSON."""
     violation = document["violation"]
-    return Report(**{**document, "violation": Violation(**violation) if violation else None})
+    return SimulatedRun(**{**document, "violation": Violation(**violation) if violation else None})
 
 
 def shares(choice: Choice, slots: int) -> list[tuple[int, int]]:

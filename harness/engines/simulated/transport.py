@@ -31,7 +31,7 @@ class Transport:
         operators: Sequence[TaskOperator],
         tell: Tell,
     ) -> None:
-        self._kernel, self._nodes, self._operators, self._tell = kernel, nodes, operators, tell
+        self._kernel, self._nodes, self._operators, self._deliver = kernel, nodes, operators, tell
         self._network = network = options.network
         self._random = Random(derive_seed(options.seed, "world"))
         far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
@@ -94,7 +94,7 @@ class Transport:
             link += self._network.transfer_us(tuples)
         kernel = self._kernel
         for delay in self.delays(link):
-            kernel.at(kernel.now + delay, MESSAGE, self._tell, receiver, node.boot, message)
+            kernel.at(kernel.now + delay, MESSAGE, self._deliver, receiver, node.boot, message)
 
     def link_us(self, sender: int, receiver: int) -> int:
         """The delay between two nodes, by pair or by rack."""

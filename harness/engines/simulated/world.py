@@ -68,7 +68,7 @@ class World:
             self.watch.add(observer)
         self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]
         self.computing = Computing(options, self.operators)
-        self.transport = Transport(options, self.kernel, self.nodes, self.operators, self._tell)
+        self.transport = Transport(options, self.kernel, self.nodes, self.operators, self._deliver)
         self.servers = Servers(
             options,
             self.kernel,
@@ -77,7 +77,7 @@ class World:
             computing=self.computing,
             transport=self.transport,
             watch=self.watch,
-            tell=self._tell,
+            tell=self._deliver,
             sources=sources,
         )
         self.coordinators = Coordinators(self)
@@ -137,13 +137,13 @@ class World:
 
     # -- machines --------------------------------------------------------------------------
 
-    def _tell(self, number: int, boot: int, item: told.NodeInput) -> None:
+    def _deliver(self, number: int, boot: int, item: told.NodeInput) -> None:
         """Hand ``item`` to a node, if it still lives the life it is meant for."""
         node = self.nodes[number]
         if not node.alive or node.boot != boot:
             return
         if node.paused:
-            node.deferred.append((self._tell, (number, boot, item)))
+            node.deferred.append((self._deliver, (number, boot, item)))
             return
         machine = node.machine
         assert machine is not None
@@ -153,12 +153,12 @@ class World:
         if type(item) is told.TimerFired and item.key == BEAT:
             effects = machine.handle(item, now=clock)
         else:
-            effects = self._tell_copy(node, machine, item, clock)
+            effects = self._deliver_to_copy(node, machine, item, clock)
         performers = self._performers
         for effect in effects:
             performers[type(effect)](node, effect)
 
-    def _tell_copy(
+    def _deliver_to_copy(
         self, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
     ) -> Sequence[do.Effect]:
         watch = self.watch
@@ -202,7 +202,7 @@ class World:
         begin, done = self.computing.occupy(node, self.kernel.now, cost, lane)
         for computed in self.watch.computed:
             computed(self, node.number, answer, begin, done)
-        self.kernel.at(done, ANSWER, self._tell, node.number, node.boot, answer)
+        self.kernel.at(done, ANSWER, self._deliver, node.number, node.boot, answer)
 
     def _send(self, node: SimulatedNode, effect: do.Send) -> None:
         for sent in self.watch.sent:
@@ -227,7 +227,7 @@ class World:
         if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
             self._set_timer(node, effect)
             return
-        self._tell(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
+        self._deliver(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
         self.transport.noted(node, effect)

@@ -49,7 +49,7 @@ class Job:
     """A declared speed of the nodes (`pacing.Speed`); empty: as fast as they are."""
 
     @cached_property
-    def code(self) -> tables.Program:
+    def code(self) -> tables.TableProgram:
         """The workload's topology and its tasks' code."""
         workload: Workload = self.workload.build()
         timeline = tables.timeline_of(
@@ -93,7 +93,7 @@ class Job:
         return cls(**values)
 
 
-def hosted(code: tables.Program) -> Program:
+def hosted(code: tables.TableProgram) -> Program:
     """A workload's program for the protocol; what its sources hold is read from Kafka."""
 
     def read(operator: str, index: int, batch: int) -> Any:

@@ -123,7 +123,7 @@ class NodeProcess:
             )
             self._hosted.start()
         elif "to" in frame:
-            self._tell(frame["to"])
+            self._deliver(frame["to"])
         elif "end" in frame:
             self._end_pass()
         return "leave" not in frame
@@ -136,7 +136,7 @@ class NodeProcess:
         if self._hosted is not None:
             self._hosted.order(from_parts(head))
 
-    def _tell(self, head: str) -> None:
+    def _deliver(self, head: str) -> None:
         """A message of the coordinator's to a copy here."""
         if self._hosted is None:
             return

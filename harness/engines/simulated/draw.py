@@ -88,7 +88,7 @@ def draw(
     faults = (
         *options.faults,
         *draw_faults(options, random("faults")),
-        *draw_knot(options, random("knot")),
+        *draw_store_outage(options, random("knot")),
         *draw_rival(options, random("rival")),
         *draw_raise(options, random("raise")),
         *draw_full(options, random("full")),
@@ -337,7 +337,7 @@ def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
     return (Fault(kind=FaultKind.RAISE, at_us=at, until_us=until, target=node),)
 
 
-def draw_knot(options: Options, random: Random) -> tuple[Fault, ...]:
+def draw_store_outage(options: Options, random: Random) -> tuple[Fault, ...]:
     """In one schedule of five: a node is lost while decisions cannot be stored, and the
     coordinator crashes when it has just decided."""
     if random.random() >= 0.2:
