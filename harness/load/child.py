@@ -227,6 +227,10 @@ def _settings(
     return {
         **client,
         "enable.idempotence": True,
+        # With several requests under way the client's thread spins on a whole core, ours before
+        # all others, as soon as a busy broker answers late (seen: 5.8 CPU seconds in 6 s, 0.2 with
+        # one). One is no slower: 0.8 CPU seconds in 6 s at 50,000 records/s, with either.
+        "max.in.flight.requests.per.connection": 1,
         "linger.ms": 2,
         "batch.size": 262_144,
         "compression.type": "none",
