@@ -29,6 +29,14 @@ POLL_S = 0.1
 RESTART_PAUSE_S = 0.5
 """Between a query's end and its restart: an operator's script does not spin."""
 RESTART_ATTEMPTS = 20
+PARTS = (
+    ("offsets", ("latestOffset", "getBatch")),
+    ("planning", ("queryPlanning",)),
+    ("jobs", ("addBatch",)),
+    ("log", ("walCommit", "commitOffsets")),
+)
+"""What a batch's time goes into: asking Kafka how far it may read, planning the query anew, the
+Spark jobs on the executors, and the two files that make the batch durable."""
 
 
 class Supervised:
@@ -97,11 +105,13 @@ class Supervised:
 def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a run keeps of a query's progress report."""
     operators = report["stateOperators"]
+    took = report["durationMs"]
     return {
         "at_unix_s": time.time(),
         "batch": report["batchId"],
         "rows": report["numInputRows"],
-        "duration_s": report["durationMs"].get("triggerExecution", 0) / 1000,
+        "duration_s": took.get("triggerExecution", 0) / 1000,
+        **{f"{part}_s": sum(took.get(name, 0) for name in names) / 1000 for part, names in PARTS},
         "watermark": report.get("eventTime", {}).get("watermark"),
         "state_rows": sum(operator["numRowsTotal"] for operator in operators),
         "dropped_rows": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
