@@ -248,13 +248,26 @@ class Entry:
             )
 
 
+_CARRIED: dict[str, str] = {}
+"""Path to what a file says on the machine that it came from."""
+
+
+def carry(files: Mapping[str, str]) -> None:
+    """Let `load_file` execute these texts under their paths, whatever this machine has there."""
+    _CARRIED.update(files)
+
+
 def load_file(path: Path) -> ModuleType:
     """Execute a Python file as a module of its own name and keep it in ``sys.modules``."""
     path = path.resolve()
     name = f"faultline_file_{re.sub(r'[^A-Za-z0-9]', '_', path.stem)}"
     loaded = sys.modules.get(name)
-    if loaded is not None and loaded.__file__ == str(path):
+    text = _CARRIED.get(str(path))
+    same = text is None or text == getattr(loaded, "__carried__", None)
+    if loaded is not None and loaded.__file__ == str(path) and same:
         return loaded
+    if text is not None:
+        return _execute(name, path, text)
     if not path.is_file():
         raise UsageError(f"there is no file {path}", remedy="give the path of a Python file")
     spec = importlib.util.spec_from_file_location(name, path)
@@ -264,6 +277,20 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _execute(name: str, path: Path, text: str) -> ModuleType:
+    """A module from a text that stood at ``path`` on another machine."""
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    module.__dict__["__carried__"] = text
+    sys.modules[name] = module
+    try:
+        exec(compile(text, str(path), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
@@ -280,6 +307,12 @@ def load_workload_file(path: Path) -> Workload:
         module = load_file(path)
     except UsageError:
         raise
+    except ImportError as error:
+        raise UsageError(
+            f"{path}, line {_line_in(path, error)}: {type(error).__name__}: {error}",
+            remedy="a workload is one file, which is carried to the machines that run it: what "
+            "else it imports must be installed on them",
+        ) from error
     except SyntaxError as error:
         raise UsageError(
             f"{path}, line {error.lineno}: {error.msg}", remedy="correct the file's Python"

@@ -51,7 +51,8 @@ def verdict(*entries: OutputEntry) -> dict[str, int]:
     ]
     truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
     found = judged(messages, truth, WORDS, kills=0).to_json()
-    return {name: number for name, number in found.items() if number and name != "results"}
+    right = ("results", "tentative", "corrected")
+    return {name: number for name, number in found.items() if number and name not in right}
 
 
 def batch(sequence: int, *records: OutputRecord, term: int = 1) -> OutputBatch:
@@ -81,6 +82,17 @@ def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
 
 def test_a_correction_is_right() -> None:
     assert verdict(CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
+
+
+def test_what_was_tentative_is_counted_and_no_failure() -> None:
+    entries = [CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
+    messages = [
+        Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
+        for offset, entry in enumerate(entries)
+    ]
+    truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
+    found = judged(messages, truth, WORDS, kills=0)
+    assert (found.tentative, found.corrected, found.failures) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cluster.base import ClusterSpec
+from harness.cluster.base import ClusterSpec, Node
 from harness.engines.base import Setup
-from harness.engines.tasks.engine import TaskEngineKind, scheme_of
+from harness.engines.tasks.choices import (
+    infos,
+    links_of,
+    placement_of,
+    replicas_of,
+    scheme_of,
+)
+from harness.engines.tasks.engine import TaskEngineKind
 from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
+from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import UsageError
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Recovery
@@ -68,6 +76,26 @@ def test_the_racks_take_turns_and_leave_room_for_the_loss_of_one() -> None:
         slots_per_node(3, {"r1": 1})
 
 
+def test_places_that_do_not_fit_are_refused() -> None:
+    scheme = scheme_of(Setup(scheme="ppa", parameters={"plan": "0,6"}), WIRING, 0.1)
+    tasks = len(WIRING.names)
+    assert placement_of({"placement": "0,1," * 3 + "3"}, nodes(), WIRING)[-1] == 3
+    assert replicas_of({"replicas_at": "6:2"}, nodes(), scheme, WIRING) == (-1,) * 6 + (2,)
+    members = [
+        Node(name=f"r1n{number}", rack="r1", worker="r1w1", host="127.0.0.1") for number in (1, 2)
+    ]
+    with pytest.raises(UsageError, match=f"{tasks} tasks on 2 nodes of 3 slots: 1 of them"):
+        infos({"slots": 3}, members, WIRING, scheme)
+    with pytest.raises(UsageError, match="the program has 7, on nodes 0 to 3"):
+        placement_of({"placement": "0,1,2,3,4,0,1"}, nodes(), WIRING)
+    with pytest.raises(UsageError, match="plan replicates"):
+        replicas_of({"replicas_at": "5:2"}, nodes(), scheme, WIRING)
+    with pytest.raises(UsageError, match="links are for 1 nodes"):
+        links_of({"links": Links(pairs_us=((0, 1), (1, 0))).to_text()}, nodes())
+    with pytest.raises(UsageError, match="plan is '0;1'"):
+        scheme_of(Setup(scheme="ppa", parameters={"plan": "0;1"}), WIRING, 0.1)
+
+
 def test_a_job_crosses_a_connection() -> None:
     assert WORDS.reference is not None
     job = Job(
@@ -78,6 +106,9 @@ def test_a_job_crosses_a_connection() -> None:
         scheme=scheme_of(Setup(scheme="active"), WIRING, 0.1),
         nodes=nodes(),
         placement=spread(WIRING, nodes()),
+        replicas_at=(-1,) * 6 + (2,),
+        speed=Speed(tuples_per_s=1_000, restart_s=2),
+        links=Links(bytes_per_s=1e6),
         topic_of={"lines": "in"},
         data_topic="data",
         out_topic="out",

@@ -8,7 +8,7 @@ import pytest
 
 from harness.engines.codec import encode
 from harness.engines.tasks.exchange import OF_SINK, OutputTail, SourceReader
-from harness.engines.tasks.pacing import Lane, Links, Speed
+from harness.engines.tasks.pacing import Arrivals, Lane, Links, Speed
 from harness.errors import UsageError
 from harness.protocol.output import OutputClaim
 
@@ -100,13 +100,31 @@ def test_a_declared_speed_costs_time_and_none_costs_nothing() -> None:
         Speed(restart_s=-1)
 
 
-def test_a_link_holds_a_message_for_its_latency_and_its_size() -> None:
-    links = Links(
-        group_of=("edge", "cloud"),
-        latency_us={"edge>cloud": 20_000},
-        bytes_per_s={"edge>cloud": 1e6},
+def test_a_link_holds_a_message_for_its_delay_and_its_size() -> None:
+    links = Links(pairs_us=((0, 20_000, 5), (7, 0, 5), (5, 5, 0)), bytes_per_s=1e6)
+    here = Arrivals(links, 1)
+    assert here.due_us(100, 0, 500_000) == 100 + 500_000 + 20_000
+    assert here.due_us(200, 0, 1_000) == 100 + 501_000 + 20_000, "the way is still full"
+    assert here.due_us(200, 1, 1_000) == 200, "within a node"
+    assert links.delay_us(-1, 0) == links.delay_us(0, -1) == 5
+    assert Links.from_text(links.to_text()) == links
+    assert not Links()
+    assert Links.from_text("") == Links()
+
+
+def test_links_follow_from_places_in_a_network() -> None:
+    distance = {"edge": 0.0, "cloud": 0.05}
+    links = Links.between(
+        ["edge", "cloud", "cloud"],
+        lambda one, other: abs(distance[one] - distance[other]),
+        coordinator="cloud",
+        store="edge",
     )
-    assert links.due_us(100, 0, 1, 500_000) == 100 + 20_000 + 500_000
-    assert links.due_us(100, 1, 0, 500_000) == 100
-    assert Links().due_us(100, 0, 1, 500_000) == 100
-    assert Links.from_json(links.to_json()) == links
+    assert links.pairs_us[0] == (0, 50_000, 50_000, 50_000)
+    assert links.store_us == (0, 50_000, 50_000)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"pairs_us": [[1, 2]]}', '{"speed": 3}'])
+def test_what_are_no_links_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="links"):
+        Links.from_text(text)

@@ -2,62 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from harness.cluster.base import ClusterSpec
-from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.processes import marked
-from harness.engines.base import Setup
 from harness.engines.tasks.endure import endure
-from harness.engines.tasks.engine import TaskEngine, running_engine
-from harness.engines.tasks.trial import Disturb, Disturbance, Trial
+from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.trial import Disturb, Disturbance
 from harness.errors import UsageError
-from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
+from tests.tasks.live import WORDS, kill, trial
 from workloads.base import Reference, Workload
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
-from workloads.wordcount import Lower, program, word_count
+from workloads.wordcount import Lower, program
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
-
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
-)
-PARAMETERS = {"checkpoint_s": 1.0, "suspect_s": 2.0}
-WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        with LocalCluster(SPEC) as cluster:
-            cluster.start(silent)
-            yield cluster
-        assert marked(cluster.run) == []
-
-
-@pytest.fixture(scope="module")
-def engine(cluster: LocalCluster) -> Iterator[TaskEngine]:
-    """Processes that any scheme can use: a pass brings its own."""
-    setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
-    with running_engine(setup, cluster) as engine:
-        yield engine
-
-
-def trial(engine: TaskEngine, directory: Path, scheme: str, seconds: float = 6) -> Trial:
-    engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
-    engine.check()
-    return Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds)
-
-
-def kill(at_s: float, target: str) -> Disturbance:
-    return Disturbance(at_s=at_s, kind=Disturb.KILL, target=target)
 
 
 def test_killed_nodes_and_a_killed_rack_change_nothing(engine: TaskEngine, tmp_path: Path) -> None:
@@ -89,23 +51,6 @@ def test_a_frozen_node_is_replaced_by_its_silence(engine: TaskEngine, tmp_path: 
     assert any("connection" not in noted.note.why for noted in engine.lost_primaries())
 
 
-def test_a_replica_takes_over(engine: TaskEngine, tmp_path: Path) -> None:
-    done = trial(engine, tmp_path, "active").run([kill(3, "r1n1")])
-    assert done.kills == 1
-    assert done.failures == 0, done
-    events = {noted.note.event for noted in engine.notes()}
-    assert CopyEvent.PROMOTED in events
-
-
-@pytest.mark.parametrize("scheme", ["replay", "global", "ppa", "rppg", "dpc"])
-def test_every_other_scheme_survives_a_kill(
-    engine: TaskEngine, tmp_path: Path, scheme: str
-) -> None:
-    done = trial(engine, tmp_path, scheme).run([kill(3, "r1n1")])
-    assert done.kills == 1
-    assert done.failures == 0, done
-
-
 def test_twenty_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     """Under every scheme in turn, with racks, the coordinator and frozen nodes among them."""
     tally = endure(
@@ -120,11 +65,9 @@ def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Pa
     broken = replace(WORDS, program=Reference(target=f"{Path(__file__).resolve()}:broken_program"))
     assert broken.reference is not None
     carried = Reference(target=f"{Path(__file__).resolve()}:broken_workload")
-    engine.setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
-    engine.check()
-    trial = Trial(engine, replace(broken, reference=carried), tmp_path, rate_per_s=200, seconds=6)
+    disturbed = trial(engine, tmp_path, "checkpoint", workload=replace(broken, reference=carried))
     with pytest.raises(UsageError, match=r"task lower\.\d on node r\dn\d raised") as caught:
-        trial.run()
+        disturbed.run()
     assert "this word is too much" in str(caught.value)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from workloads.base import Reference, Source, load_workload_file
+from workloads.base import Reference, Source, carry, load_workload_file
 from workloads.wordcount import word_count
 
 GOOD = """
@@ -43,6 +43,24 @@ def test_a_file_of_the_users_own(tmp_path: Path) -> None:
     assert workload.reference is not None
     assert workload.reference.build().name == "numbers"
     assert workload.source("numbers").records.build().payloads(0, 2, 2) == [b"6", b"9"]
+
+
+def test_a_second_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "beside_it.py").write_text("FACTOR = 2\n")
+    path = write(tmp_path, "from beside_it import FACTOR\n" + GOOD)
+    with pytest.raises(UsageError, match="No module named 'beside_it'") as caught:
+        load_workload_file(path)
+    assert "a workload is one file" in caught.value.remedy
+
+
+def test_a_carried_file_is_built_where_it_does_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.py"
+    carry({str(path): GOOD})
+    workload = load_workload_file(path)
+    assert workload.name == "numbers"
+    assert load_workload_file(path).query is workload.query, "it is executed once"
+    carry({str(path): GOOD.replace('name="numbers",\n    sources', 'name="others",\n    sources')})
+    assert load_workload_file(path).name == "others", "unless it has changed"
 
 
 @pytest.mark.parametrize(

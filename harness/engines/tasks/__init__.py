@@ -4,6 +4,7 @@
 module                  what it does
 ======================  =======================================================================
 `engine`                the engine behind the contract of all engines
+`choices`               what the parameters of a setup mean
 `fleet`                 its processes as the harness sees them
 `coordinator`           the process of the coordinator
 `driver`, `daemon`      the process that places nodes on executors, and what forks them there

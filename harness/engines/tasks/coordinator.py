@@ -29,6 +29,7 @@ from harness.engines.tasks.store import Store
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.placement import Placement, Planned, Spread
 
 
 class Member:
@@ -57,7 +58,7 @@ class Deciding:
             wiring=job.wiring,
             scheme=job.scheme,
             nodes=job.nodes,
-            placement=job.placement,
+            placement=_strategy(job),
             owner=secrets.randbits(53),
         )
 
@@ -83,13 +84,22 @@ class Deciding:
             if copy.published > self._published.get(copy.task, 0):
                 self._published[copy.task] = copy.published
                 self._emit({"event": "published", "task": copy.task, "below": copy.published})
-        self.tell(heartbeat)
+        self._after_the_way(member, heartbeat)
 
     def lost(self, member: Member) -> None:
         """A node's connection was closed."""
         if self.job.by_connection:
             cause = f"the connection of node {member.number} was closed"
-            self.tell(told.NodeDisconnected(cause=cause, node=member.number, boot=member.boot))
+            gone = told.NodeDisconnected(cause=cause, node=member.number, boot=member.boot)
+            self._after_the_way(member, gone)
+
+    def _after_the_way(self, member: Member, item: told.CoordinatorInput) -> None:
+        """What comes from a node, once it has come all the way."""
+        delay = self.job.links.delay_us(member.number, -1)
+        if delay:
+            self._loop.call_later(delay / 1e6, self.tell, item)
+        else:
+            self.tell(item)
 
     def _perform(self, effects: Sequence[do.Effect]) -> None:
         for effect in effects:
@@ -164,6 +174,13 @@ class Deciding:
         running.add_done_callback(self._running.discard)
 
 
+def _strategy(job: Job) -> Placement:
+    """Where copies go: as the job says, and by load where it says nothing."""
+    spread = Spread(job.placement)
+    planned = {task: node for task, node in enumerate(job.replicas_at) if node >= 0}
+    return Planned(replicas=planned, otherwise=spread) if planned else spread
+
+
 _PERFORMERS: dict[type, Callable[[Deciding, Any], None]] = {
     do.SetTimer: Deciding._set_timer,
     do.SendOrder: Deciding._send_order,
@@ -190,6 +207,8 @@ class CoordinatorProcess:
         self._members: dict[int, Member] = {}
         self._deciding: Deciding | None = None
         self._leaving = False
+        self._left_us: dict[int, int] = {}
+        """Node to when its last life ended."""
 
     async def run(self, commands: asyncio.Queue[dict[str, Any] | None]) -> None:
         """Follow the harness's orders until there are no more."""
@@ -235,6 +254,7 @@ class CoordinatorProcess:
         hello = await connection.receive()
         if hello is None or "hello" not in hello:
             return
+        await self._stay_away(hello["hello"])
         member = Member(hello["hello"], hello["boot"], connection)
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
@@ -248,9 +268,16 @@ class CoordinatorProcess:
             self._hear(member, frame)
         if self._members.get(member.number) is member:
             del self._members[member.number]
+            self._left_us[member.number] = now_us()
         self._say("left", member)
         if self._deciding is not None:
             self._deciding.lost(member)
+
+    async def _stay_away(self, node: int) -> None:
+        """A machine of the declared speed would still be starting."""
+        if self._deciding is not None and node in self._left_us:
+            back_us = self._left_us[node] + round(self._deciding.job.speed.restart_s * 1e6)
+            await asyncio.sleep(max(0, back_us - now_us()) / 1e6)
 
     def _welcome(self, member: Member, running: str | None) -> None:
         if self._leaving:

@@ -17,7 +17,9 @@ from harness.engines.hosting import claim_output, publish_output
 from harness.engines.tasks.exchange import (
     EARLIEST,
     FOR_COPY,
+    FROM_NODE,
     NEWEST,
+    SENT_AT,
     OutputTail,
     Sender,
     SourceReader,
@@ -26,6 +28,7 @@ from harness.engines.tasks.exchange import (
     message_of,
 )
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.pacing import Arrivals
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
@@ -34,8 +37,12 @@ from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
 class Copies:
     """Readers by task. Who inherits from it hands what they read to the machine (`tell`)."""
 
-    def __init__(self, boot: int, job: Job, client: Mapping[str, Any], sender: Sender) -> None:
-        self.boot, self.job = boot, job
+    def __init__(
+        self, node: int, boot: int, job: Job, client: Mapping[str, Any], sender: Sender
+    ) -> None:
+        self.node, self.boot, self.job = node, boot, job
+        self._arrivals = Arrivals(job.links, node) if job.links else None
+        """None where no link is declared: most runs."""
         self._client, self._sender = client, sender
         self._operators = job.program.operators
         self._tails: dict[int, list[Tail]] = {}
@@ -53,6 +60,10 @@ class Copies:
 
     def tell(self, item: told.NodeInput) -> None:
         """Hand something to the machine, and do what it asks for."""
+        raise NotImplementedError
+
+    def at(self, when_us: int, item: told.NodeInput) -> None:
+        """`tell` at an instant of this process's clock, not before."""
         raise NotImplementedError
 
     def let_all_go(self) -> None:
@@ -130,8 +141,19 @@ class Copies:
             if meant is not None and meant != self._incarnations.get(task):
                 continue
             found = message_of(message)
-            if found is not None:
+            if found is None:
+                continue
+            if self._arrivals is None:
                 self.tell(found)
+            else:
+                self.at(self._due_us(message, self._arrivals), found)
+
+    @staticmethod
+    def _due_us(message: Message, arrivals: Arrivals) -> int:
+        sent_us, sender = header(message, SENT_AT), header(message, FROM_NODE)
+        if sent_us is None or sender is None:
+            return 0  # none of ours
+        return arrivals.due_us(sent_us, sender, len(message.value()))
 
     # -- sources ---------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 It places nodes and nothing else: one Spark job per node, whose only task is `run_node`, on the
 host of the node's worker. ``spark.task.maxFailures`` is 1, so a killed process ends its job at
-once, and the next life of the node is a new job, started here after the declared delay. A whole
-executor that is lost does not count as a failure of its tasks: Spark starts them again by itself
-when a slot is free, and the boot number from Redis makes that a new life too.
+once, and the next life of the node is a new job, started here at once; where a restart delay is
+declared, the coordinator lets it in when that is over. A whole executor that is lost does not
+count as a failure of its tasks: Spark starts them again by itself when a slot is free, and the
+boot number from Redis makes that a new life too.
 """
 
 from __future__ import annotations
@@ -71,12 +72,12 @@ class Driver:
         emit({"event": "session", "application": self._context.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
 
-    def run_nodes(self, nodes: Sequence[Mapping[str, Any]], restart_s: float) -> None:
+    def run_nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Start every node, and again whenever one ends. Each entry: ``host``, ``arguments``."""
         from pyspark import InheritableThread
 
         for node in nodes:
-            thread = InheritableThread(target=self._keep, args=(node, restart_s), daemon=True)
+            thread = InheritableThread(target=self._keep, args=(node,), daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -89,7 +90,7 @@ class Driver:
         self._context.cancelAllJobs()
         self._context.stop()
 
-    def _keep(self, node: Mapping[str, Any], restart_s: float) -> None:
+    def _keep(self, node: Mapping[str, Any]) -> None:
         number = node["arguments"]["node"]
         while not self._stopping.is_set():
             self._context.setJobGroup(f"node {number}", f"node {number}", True)
@@ -106,7 +107,7 @@ class Driver:
                     "at_unix_s": time.time(),
                 }
             )
-            self._stopping.wait(max(restart_s, RESUBMIT_S))
+            self._stopping.wait(RESUBMIT_S)
 
     def _run(self, node: Mapping[str, Any]) -> str | None:
         try:
@@ -134,7 +135,7 @@ def main() -> None:
         lines = orders()
         driver = Driver(next(lines), emit)
         for line in lines:
-            driver.run_nodes(line["nodes"], line["restart_s"])
+            driver.run_nodes(line["nodes"])
     except BaseException as error:
         emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:4000]})
         raise

@@ -79,6 +79,9 @@ class Tally:
     contradictions: int = 0
     undone_stable: int = 0
     uncorrected: int = 0
+    tentative: int = 0
+    """Results that were delivered as tentative ones at first."""
+    corrected: int = 0
     leftover_processes: int = 0
     """Of the cluster's after it was stopped."""
     schemes: dict[str, int] = field(default_factory=dict)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, ClassVar
@@ -16,33 +15,28 @@ from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import Engine, EngineKind, Event, EventKind, Needs, Scored, Setup, Work
 from harness.engines.codec import from_parts
 from harness.engines.restoration import Noted, Restorations
+from harness.engines.tasks.choices import (
+    PARAMETERS,
+    infos,
+    links_of,
+    placement_of,
+    replicas_of,
+    scheme_of,
+    speed_of,
+)
 from harness.engines.tasks.fleet import Fleet
-from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
+from harness.engines.tasks.job import Job, files_of, wiring_for
 from harness.engines.tasks.reading import plain, read_input, read_results
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
-from harness.protocol.registry import NodeInfo
-from harness.protocol.scheme import Scheme, Tentative
-from harness.protocol.schemes import SCHEMES, make_scheme
 from harness.protocol.wiring import Wiring
 from workloads.base import Workload
 from workloads.toolkit.accuracy import members_by_window
 from workloads.toolkit.local import run_locally
 
-PARAMETERS: Mapping[str, str] = {
-    "checkpoint_s": "seconds between checkpoints (5)",
-    "heartbeat_s": "seconds between a node's heartbeats (0.25)",
-    "suspect_s": "seconds of silence after which a node is treated as lost (1)",
-    "by_connection": "whether the end of a connection counts as a death (true)",
-    "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
-    "bound_s": "how long a failure must last before output is tentative (0)",
-    "tuples_per_s": "the declared speed of a node (0: as fast as it is)",
-    "checkpoint_bytes_per_s": "the declared speed of checkpoints (0: as fast as they are)",
-    "restart_s": "how long a dead node stays away at least (0)",
-}
 _LOOK_S = 0.02
 _SUMMARY = {
     "replay": "source replay: no checkpoint, ancestors recompute",
@@ -85,9 +79,9 @@ class TaskEngine:
 
     def begin(self, work: Work) -> None:
         assert self._work is None, "one workload at a time"
-        self.used, self._work = True, work
-        wiring = self._wiring(work)
         self._data = f"{work.out_topic}-data"
+        wiring = self._job(work, start_unix_s=0).wiring  # what cannot be run is refused here
+        self.used, self._work = True, work
         self._topics = ExitStack()
         self._topics.enter_context(
             topics(self.fleet.cluster.kafka, {self._data: len(wiring.names)})
@@ -179,7 +173,8 @@ class TaskEngine:
             number = event["node"]
             name = self.fleet.nodes[number].name if number >= 0 else "of the coordinator"
             if event["event"] == "problem":
-                raise EnvironmentFailure(f"node {name}: {event['what']}", remedy=event["remedy"])
+                kind = UsageError if event.get("usage") else EnvironmentFailure
+                raise kind(f"node {name}: {event['what']}", remedy=event["remedy"])
             note = from_parts(event["note"])
             raise UsageError(
                 f"task {self._running().wiring.names[note.task]} on node {name} raised in batch "
@@ -205,30 +200,28 @@ class TaskEngine:
         return wiring_for(work.workload, round(work.interval_s * 1e6), {})
 
     def _job(self, work: Work, start_unix_s: float) -> Job:
-        wiring = self._wiring(work)
+        """What the processes are told; raises `UsageError` for a setup that cannot be run."""
+        wiring, given = self._wiring(work), self.setup.parameters
         assert work.workload.reference is not None, work.workload.name
         scheme = scheme_of(self.setup, wiring, work.interval_s)
-        racks = Counter(node.rack for node in self.fleet.nodes)
-        slots = slots_per_node(len(wiring.names) + len(scheme.replicated), racks)
-        nodes = tuple(NodeInfo(name=n.name, rack=n.rack, slots=slots) for n in self.fleet.nodes)
-        given = self.setup.parameters
+        nodes = infos(given, self.fleet.nodes, wiring, scheme)
         return Job(
             run=f"{self.fleet.cluster.redis.key_prefix}pass-{secrets.token_hex(6)}",
             workload=work.workload.reference,
+            files=files_of(work.workload.reference),
             start_us=round(start_unix_s * 1e6),
             batch_us=round(work.interval_s * 1e6),
             scheme=scheme,
             nodes=nodes,
-            placement=spread(wiring, nodes),
+            placement=placement_of(given, nodes, wiring),
+            replicas_at=replicas_of(given, nodes, scheme, wiring),
             topic_of=dict(work.topic_of),
             data_topic=self._data,
             out_topic=work.out_topic,
             out_partitions=work.out_partitions,
             by_connection=bool(given.get("by_connection", True)),
-            speed={
-                name: _number(given, name, 0.0)
-                for name in ("tuples_per_s", "checkpoint_bytes_per_s")
-            },
+            speed=speed_of(given),
+            links=links_of(given, nodes),
         )
 
     def _recoveries(self) -> Iterator[Event]:
@@ -299,31 +292,6 @@ def _losses(lost: Sequence[Noted]) -> list[list[Noted]]:
     return list(groups.values())
 
 
-def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
-    """The protocol's scheme for what an engine was opened with."""
-    given = setup.parameters
-    family = SCHEMES[setup.scheme]
-    tentative = None
-    if family.closing is not None:
-        tentative = Tentative(bound_us=round(_number(given, "bound_s", 0.0) * 1e6))
-    every = max(1, round(_number(given, "checkpoint_s", 5.0) / interval_s))
-    plan = str(given.get("plan", "") or "")
-    return make_scheme(
-        setup.scheme,
-        wiring,
-        checkpoint_every=every,
-        plan=tuple(sorted(int(task) for task in plan.split(",") if task)),
-        tentative=tentative,
-        heartbeat_us=round(_number(given, "heartbeat_s", 0.25) * 1e6),
-        suspect_after_us=round(_number(given, "suspect_s", 1.0) * 1e6),
-    )
-
-
-def _number(given: Mapping[str, Any], name: str, default: float) -> float:
-    found = given.get(name)
-    return default if found is None else float(found)
-
-
 class TaskEngineKind(EngineKind):
     """The engine as a choice."""
 
@@ -350,8 +318,8 @@ class TaskEngineKind(EngineKind):
         return None
 
     def key(self, setup: Setup) -> str:
-        """Processes know no scheme; only how soon dead ones come back is theirs."""
-        return f"engine {self.name} (restart_s={_number(setup.parameters, 'restart_s', 0.0):g})"
+        """Processes know nothing of a setup: a pass brings it."""
+        return f"engine {self.name}"
 
 
 @contextmanager
@@ -359,8 +327,7 @@ def running_engine(setup: Setup, cluster: Cluster) -> Iterator[TaskEngine]:
     """Its processes are started, and ended however this ends."""
     directory = cluster.run_directory / f"tasks-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
-    restart_s = _number(setup.parameters, "restart_s", 0.0)
-    fleet = Fleet(cluster, directory, restart_s=restart_s)
+    fleet = Fleet(cluster, directory)
     try:
         fleet.start()
         yield TaskEngine(setup, fleet)

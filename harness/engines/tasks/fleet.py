@@ -40,11 +40,10 @@ CONF = {
 class Fleet:
     """A coordinator, a driver, and one node per node of the cluster. Make it, `start` it."""
 
-    def __init__(self, cluster: Cluster, directory: Path, *, restart_s: float = 0.0) -> None:
-        """``restart_s`` is how long a dead node stays away at least."""
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.cluster = cluster
         self.nodes: Sequence[Node] = cluster.nodes()
-        self._directory, self._restart_s = directory, restart_s
+        self._directory = directory
         self._secret = secrets.token_hex(32)
         self._run = f"{cluster.redis.key_prefix}engine-{secrets.token_hex(6)}"
         self._port = 0
@@ -97,8 +96,7 @@ class Fleet:
                 "nodes": [
                     {"host": node.host, "arguments": self._arguments(number)}
                     for number, node in enumerate(self.nodes)
-                ],
-                "restart_s": self._restart_s,
+                ]
             }
         )
         self.wait_for_nodes(range(len(self.nodes)))

@@ -17,7 +17,7 @@ from harness.engines.hosting import NoRoom, load_checkpoint, process, rebuild, s
 from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.exchange import Sender
 from harness.engines.tasks.job import Job
-from harness.engines.tasks.pacing import Lane, Speed, now_us
+from harness.engines.tasks.pacing import Lane, now_us
 from harness.engines.tasks.store import Store, StoreFull
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -46,10 +46,11 @@ class Hosted(Copies):
         store: Store,
         link: Reporter,
     ) -> None:
-        super().__init__(boot, job, client, Sender(client, node))
+        super().__init__(node, boot, job, client, Sender(client, node))
         self._store, self._link = store, link
         self._loop = asyncio.get_running_loop()
-        self._speed, self._lane = Speed(**job.speed), Lane()
+        self._speed, self._links = job.speed, job.links
+        self._lane, self._store_lane = Lane(), Lane()
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
         self.machine = NodeMachine(
@@ -72,6 +73,14 @@ class Hosted(Copies):
         for running in self._running:
             running.cancel()
 
+    def hear(self, frame: Callable[[Any], None], item: Any) -> None:
+        """What the coordinator has sent, once it has come all the way."""
+        delay = self._links.delay_us(-1, self.node)
+        if delay:
+            self._loop.call_later(delay / 1e6, frame, item)
+        else:
+            frame(item)
+
     def tell(self, item: told.NodeInput) -> None:
         """Hand something to the machine, and do what it asks for."""
         if self._over:
@@ -82,16 +91,16 @@ class Hosted(Copies):
         for effect in effects:
             _PERFORMERS[type(effect)](self, effect)
 
-    def _at(self, when_us: int, item: told.NodeInput) -> None:
+    def at(self, when_us: int, item: told.NodeInput) -> None:
         """Hand ``item`` over at an instant of this process's clock, not before."""
         left = when_us - now_us()
         if left > 0:
-            self._loop.call_later(left / 1e6, self._at, when_us, item)
+            self._loop.call_later(left / 1e6, self.at, when_us, item)
         else:
             self.tell(item)
 
     def _set_timer(self, effect: do.SetTimer) -> None:
-        self._at(effect.at, told.TimerFired(cause=effect.cause, key=effect.key))
+        self.at(effect.at, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _send(self, effect: do.Send) -> None:
         self._sender.send(
@@ -133,7 +142,7 @@ class Hosted(Copies):
         queue of batches does not keep messages and orders waiting."""
         due = self._lane.occupy(began_us, cost_us) if cost_us else 0
         if due > now_us():
-            self._at(due, answer)
+            self.at(due, answer)
         else:
             self._loop.call_soon(self.tell, answer)
 
@@ -144,6 +153,7 @@ class Hosted(Copies):
         checkpoint = effect.checkpoint
         data = encode(checkpoint)
         await self._pace_bytes(len(data))
+        await self._cross(len(data))
         answered = Answered()
         try:
             answered.accepted = await self._store.put(
@@ -155,13 +165,16 @@ class Hosted(Copies):
             )
         except StoreFull as full:
             answered.full = full
+        await self._cross(0)
         self.tell(store_checkpoint(effect, answered))
 
     def _load_checkpoint(self, effect: do.LoadCheckpoint) -> None:
         self._run(self._get(effect))
 
     async def _get(self, effect: do.LoadCheckpoint) -> None:
+        await self._cross(0)
         found = await self._store.get(effect.task, term=effect.term, position=effect.position)
+        await self._cross(len(found.checkpoint or b""))
         await self._pace_bytes(len(found.checkpoint or b""))
         checkpoint = None if found.checkpoint is None else decode(found.checkpoint)
         answered = Answered()
@@ -172,6 +185,13 @@ class Hosted(Copies):
         cost = self._speed.bytes_us(size)
         if cost:
             await asyncio.sleep((self._lane.occupy(now_us(), cost) - now_us()) / 1e6)
+
+    async def _cross(self, size: int) -> None:
+        """One way between this node and the store, with so many bytes."""
+        if not self._links:
+            return
+        passed = self._store_lane.occupy(now_us(), self._links.transfer_us(size))
+        await asyncio.sleep((passed - now_us() + self._links.way_to_store_us(self.node)) / 1e6)
 
     def _run(self, work: Any) -> None:
         """Do something that waits for the store; without an answer the protocol asks again."""

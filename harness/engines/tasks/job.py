@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 from harness.engines.codec import from_parts, to_parts
 from harness.engines.program import Program, host
-from harness.errors import UsageError
+from harness.engines.tasks.pacing import Links, Speed
+from harness.errors import FaultlineError, UsageError
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
-from workloads.base import Reference, Workload
+from workloads.base import Reference, Workload, carry
 from workloads.toolkit import operators as tables
 
 
@@ -29,6 +31,8 @@ class Job:
     run: str
     """Keeps this pass's keys in Redis apart from those of others."""
     workload: Reference
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path to text of the file that the workload is from: executors may not have it."""
     choices: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters of the workload's program."""
     start_us: int
@@ -38,6 +42,9 @@ class Job:
     nodes: tuple[NodeInfo, ...]
     placement: tuple[int, ...]
     """Task to the node of its first primary."""
+    replicas_at: tuple[int, ...] = ()
+    """Task to the node of its replica, -1 where there is none or any node will do; empty: any
+    node, on another rack if there is one."""
     topic_of: Mapping[str, str]
     data_topic: str
     """A partition per task: what the copies of that task receive."""
@@ -45,12 +52,30 @@ class Job:
     out_partitions: int
     by_connection: bool = True
     """Whether the end of a node's connection counts as its death, or missing heartbeats alone."""
-    speed: Mapping[str, float] = field(default_factory=dict)
-    """A declared speed of the nodes (`pacing.Speed`); empty: as fast as they are."""
+    speed: Speed = field(default_factory=Speed)
+    """Declared, of every node."""
+    links: Links = field(default_factory=Links)
+    """Declared, between the nodes."""
 
     @cached_property
     def code(self) -> tables.TableProgram:
-        """The workload's topology and its tasks' code."""
+        """The workload's topology and its tasks' code.
+
+        Raises `UsageError` if they cannot be built in this process.
+        """
+        carry(self.files)
+        try:
+            return self._build()
+        except FaultlineError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"{self.workload.target} cannot be built: {type(error).__name__}: {error}",
+                remedy="a workload's file is carried to the executors as it is: what it imports or "
+                "reads must be there, too",
+            ) from error
+
+    def _build(self) -> tables.TableProgram:
         workload: Workload = self.workload.build()
         timeline = tables.timeline_of(
             workload, start_us=self.start_us, batch_s=self.batch_us / 1_000_000
@@ -80,7 +105,10 @@ class Job:
         document["workload"] = self.workload.to_json()
         for name in ("scheme", "nodes"):
             document[name] = to_parts(document[name])[0].decode()
-        document["placement"] = list(self.placement)
+        for name in ("placement", "replicas_at"):
+            document[name] = list(document[name])
+        document["speed"] = asdict(self.speed)
+        document["links"] = self.links.to_text()
         return document
 
     @classmethod
@@ -89,8 +117,19 @@ class Job:
         values["workload"] = Reference.from_json(values["workload"])
         for name in ("scheme", "nodes"):
             values[name] = from_parts(values[name])
-        values["placement"] = tuple(values["placement"])
+        for name in ("placement", "replicas_at"):
+            values[name] = tuple(values[name])
+        values["speed"] = Speed(**values["speed"])
+        values["links"] = Links.from_text(values["links"])
         return cls(**values)
+
+
+def files_of(workload: Reference) -> dict[str, str]:
+    """The workload's own file with its text, if it is from one."""
+    if not workload.is_file:
+        return {}
+    path = Path(workload.target.rpartition(":")[0]).resolve()
+    return {str(path): path.read_text(encoding="utf-8")}
 
 
 def hosted(code: tables.TableProgram) -> Program:

@@ -20,7 +20,7 @@ from harness.engines.tasks.control import Connection, connect
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.store import Store
-from harness.errors import FaultlineError
+from harness.errors import FaultlineError, UsageError
 
 RECONNECT_WITHIN_S = 120.0
 """How long a node goes on without a coordinator before it gives up."""
@@ -41,8 +41,10 @@ class Link:
 
     def problem(self, error: BaseException) -> None:
         """Tell what this node cannot go on with, or without."""
+        document: dict[str, Any]
         if isinstance(error, FaultlineError):
-            document = {"what": error.what, "remedy": error.remedy}
+            usage = isinstance(error, UsageError)
+            document = {"what": error.what, "remedy": error.remedy, "usage": usage}
         else:
             lines = traceback.format_exception(error)
             document = {"what": "".join(lines)[-4000:], "remedy": "this is a bug: please report it"}
@@ -115,18 +117,27 @@ class NodeProcess:
         if "order" in frame:
             self._ordered(frame["order"])
         elif "begin" in frame and not self._runs(frame["begin"]["run"]):
-            self._end_pass()
-            job = Job.from_json(frame["begin"])
-            self._pass_store = Store(RedisEndpoint(**self._arguments["redis"]), job.run)
-            self._hosted = Hosted(
-                self._arguments["node"], boot, job, self._arguments["kafka"], self._pass_store, link
-            )
-            self._hosted.start()
+            self._begin(frame["begin"], link, boot)
         elif "to" in frame:
             self._deliver(frame["to"])
         elif "end" in frame:
             self._end_pass()
         return "leave" not in frame
+
+    def _begin(self, document: Mapping[str, Any], link: Link, boot: int) -> None:
+        """Host a pass. Where its program cannot be built this node says so and hosts nothing."""
+        self._end_pass()
+        job = Job.from_json(document)
+        try:
+            job.program  # noqa: B018  # built here, where the user's code may raise
+        except FaultlineError as error:
+            link.problem(error)
+            return
+        self._pass_store = Store(RedisEndpoint(**self._arguments["redis"]), job.run)
+        self._hosted = Hosted(
+            self._arguments["node"], boot, job, self._arguments["kafka"], self._pass_store, link
+        )
+        self._hosted.start()
 
     def _runs(self, run: str) -> bool:
         """Whether this pass is hosted already: a coordinator that came back does not know."""
@@ -134,14 +145,14 @@ class NodeProcess:
 
     def _ordered(self, head: str) -> None:
         if self._hosted is not None:
-            self._hosted.order(from_parts(head))
+            self._hosted.hear(self._hosted.order, from_parts(head))
 
     def _deliver(self, head: str) -> None:
         """A message of the coordinator's to a copy here."""
         if self._hosted is None:
             return
         try:
-            self._hosted.tell(from_parts(head))
+            self._hosted.hear(self._hosted.tell, from_parts(head))
         except CorruptData:
             return
 

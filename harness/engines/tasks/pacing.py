@@ -8,10 +8,11 @@ cannot make one faster than it is.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Self
 
 from harness.errors import UsageError
 
@@ -32,7 +33,7 @@ class Speed:
     checkpoint_bytes_per_s: float = 0.0
     """What it writes to the store and reads back."""
     restart_s: float = 0.0
-    """Between a node's death and its next life."""
+    """Between a node's death and its next life: so long the coordinator lets it wait."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -67,40 +68,106 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Delay and bandwidth between nodes, by the group (rack, tier) that each belongs to.
+    """Delay and bandwidth between nodes; without arguments: as they are.
 
-    The receiver holds a message until send time + latency + size / bandwidth. Send times are the
-    sender's monotonic clock, which all processes of one machine share; between machines there is
-    a real network, and nothing is held.
+    The receiver holds a message until send time + delay + size / bandwidth, one message after
+    the other on each pair's way, so that a way fills up. Send times are the sender's monotonic
+    clock, which all processes of one machine share; between machines there is a real network, and
+    none should be declared. What stands for the outside of the cluster is not held: records that
+    a source reads and results that a sink publishes.
     """
 
-    group_of: tuple[str, ...] = ()
-    """Node to its group; empty: no link is limited."""
-    latency_us: Mapping[str, int] | None = None
-    """"from>to" to the latency between two groups; left out: none."""
-    bytes_per_s: Mapping[str, float] | None = None
+    pairs_us: tuple[tuple[int, ...], ...] = ()
+    """One-way delay from node to node by their numbers, the last row and column the
+    coordinator's, as in the simulator's `Network`."""
+    store_us: tuple[int, ...] = ()
+    """One-way delay between each node and the store of checkpoints."""
+    bytes_per_s: float = 0.0
+    """Of each pair's way, and of each node's way to the store; 0: no limit."""
 
-    def due_us(self, sent_us: int, sender: int, receiver: int, size: int) -> int:
-        """When a message may be handed over; its send time where the link is not limited."""
-        if not self.group_of or sender == receiver:
-            return sent_us
-        link = f"{self.group_of[sender]}>{self.group_of[receiver]}"
-        due = sent_us + (self.latency_us or {}).get(link, 0)
-        rate = (self.bytes_per_s or {}).get(link, 0.0)
-        return due + (round(size * US_PER_S / rate) if rate else 0)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "group_of": list(self.group_of),
-            "latency_us": dict(self.latency_us or {}),
-            "bytes_per_s": dict(self.bytes_per_s or {}),
-        }
+    def __post_init__(self) -> None:
+        rows = len(self.pairs_us)
+        if any(len(row) != rows for row in self.pairs_us) or (
+            self.store_us and len(self.store_us) != rows - 1
+        ):
+            raise UsageError(
+                f"links of {rows} rows with {sorted({len(row) for row in self.pairs_us})} columns "
+                f"and {len(self.store_us)} ways to the store",
+                remedy="give a row and a column for every node and for the coordinator, and a way "
+                "to the store for every node",
+            )
+        if self.bytes_per_s < 0 or min(map(min, self.pairs_us), default=0) < 0:
+            raise UsageError("a link with a negative number", remedy="give 0 (no limit) or more")
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        groups: Sequence[str] = document["group_of"]
+    def between(
+        cls,
+        places: Sequence[str],
+        delay_s: Callable[[str, str], float],
+        *,
+        coordinator: str,
+        store: str,
+        bytes_per_s: float = 0.0,
+    ) -> Self:
+        """Links of nodes that stand at ``places``, in the order of the cluster's nodes, with
+        ``delay_s`` between two places (`TieredNetwork.latency_s`)."""
+        ends = [*places, coordinator]
+
+        def us(one: str, other: str) -> int:
+            return round(delay_s(one, other) * US_PER_S)
+
         return cls(
-            group_of=tuple(groups),
-            latency_us=document["latency_us"],
-            bytes_per_s=document["bytes_per_s"],
+            pairs_us=tuple(tuple(us(one, other) for other in ends) for one in ends),
+            store_us=tuple(us(place, store) for place in places),
+            bytes_per_s=bytes_per_s,
         )
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs_us) or self.bytes_per_s > 0
+
+    def delay_us(self, sender: int, receiver: int) -> int:
+        """One way between two nodes; -1 is the coordinator."""
+        return self.pairs_us[sender][receiver] if self.pairs_us else 0
+
+    def way_to_store_us(self, node: int) -> int:
+        return self.store_us[node] if self.store_us else 0
+
+    def transfer_us(self, size: int) -> int:
+        """How long so many bytes take beyond the delay."""
+        return round(size * US_PER_S / self.bytes_per_s) if self.bytes_per_s else 0
+
+    def to_text(self) -> str:
+        """As the engine's parameter ``links``."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """What `to_text` wrote; raises `UsageError` for anything else."""
+        try:
+            document = json.loads(text) if text else {}
+            pairs = tuple(tuple(int(us) for us in row) for row in document.pop("pairs_us", ()))
+            store = tuple(int(us) for us in document.pop("store_us", ()))
+            return cls(pairs_us=pairs, store_us=store, **document)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"these are no links: {text[:80]!r} ({error})",
+                remedy="give what harness.engines.tasks.pacing.Links.to_text makes",
+            ) from error
+
+
+class Arrivals:
+    """When a node may see what others have sent to it."""
+
+    def __init__(self, links: Links, node: int) -> None:
+        self._links, self._node = links, node
+        self._lanes: dict[int, Lane] = {}
+        """Sender to its way here."""
+
+    def due_us(self, sent_us: int, sender: int, size: int) -> int:
+        """When a message of ``size`` bytes is here; at once within a node."""
+        if sender == self._node:
+            return sent_us
+        passed = sent_us
+        if transfer := self._links.transfer_us(size):
+            passed = self._lanes.setdefault(sender, Lane()).occupy(sent_us, transfer)
+        return passed + self._links.delay_us(sender, self._node)

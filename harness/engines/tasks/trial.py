@@ -66,7 +66,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a pass. All but `kills` and `results` must be 0."""
+    """What became of a pass. `failures` counts what must be 0."""
 
     kills: int
     """Nodes and coordinators that were killed; counted when a process was reached."""
@@ -82,6 +82,10 @@ class Verdict:
     """Stable results that were taken back."""
     uncorrected: int
     """Tentative results that were neither taken back nor replaced."""
+    tentative: int = 0
+    """Results that were delivered as tentative ones; any number may be."""
+    corrected: int = 0
+    """Tentative results that were taken back."""
 
     @property
     def failures(self) -> int:
@@ -119,6 +123,8 @@ def judged(
         contradictions=len(wrong),
         undone_stable=reading.undone_stable,
         uncorrected=reading.standing(),
+        tentative=int((found["stability"] == Stability.TENTATIVE.value).sum()),
+        corrected=int((found["stability"] == Stability.UNDO.value).sum()),
     )
 
 
@@ -148,6 +154,8 @@ class Trial:
         """Nodes that a kill has reached, in order."""
         self.coordinator_kills = 0
         self.start_unix_s = 0.0
+        self.truth = pd.DataFrame()
+        """What was due."""
 
     def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:
         """Send the load, do what is planned, wait for the last result, and judge."""
@@ -186,10 +194,12 @@ class Trial:
                 engine.raise_problems()
             self._finish()
             messages = collector.finish()
-            truth = self._truth(work)
+            self.truth = self._truth(work)
             engine.end()
         generator.result()
-        return judged(messages, truth, workload, kills=len(self.killed) + self.coordinator_kills)
+        return judged(
+            messages, self.truth, workload, kills=len(self.killed) + self.coordinator_kills
+        )
 
     def _wait_until(self, at_s: float) -> None:
         while (left := self.start_unix_s + at_s - time.time()) > 0:

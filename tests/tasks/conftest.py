@@ -1,0 +1,37 @@
+"""One warm cluster and one warm fleet of nodes for all live tests of the engine: a pass brings its
+own scheme, so any test can use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.cluster.base import ClusterSpec
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.processes import marked
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine, running_engine
+from tests.cluster.contract import silent
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
+)
+
+
+@pytest.fixture(scope="package")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Two racks of one worker with two nodes each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        with LocalCluster(SPEC) as cluster:
+            cluster.start(silent)
+            yield cluster
+        assert marked(cluster.run) == []
+
+
+@pytest.fixture(scope="package")
+def engine(cluster: LocalCluster) -> Iterator[TaskEngine]:
+    """Its processes, every node connected."""
+    with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
+        yield engine
