@@ -9,6 +9,8 @@
 Unit boundaries lie on the input edges of an operator whose trees would multiply: a join's merge
 edges (Fig. 3b), and every input edge of an independent operator that chooses among several
 substreams and whose own output is chosen from again, by a split or by several readers (Fig. 3a).
+These two rules, the paper's, do not catch every way in which trees multiply; `Readings` says when
+a unit is cut further, into single operators.
 """
 
 from __future__ import annotations
@@ -16,13 +18,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from harness.planning.readings import MOST_SEGMENTS, PRINTED, Readings
 from harness.topology.model import Edge, Topology
 from harness.topology.partitioning import Partitioning
 from harness.topology.trees import Tree, TreeBuilder
-
-MOST_SEGMENTS_PER_TASK = 8
-"""A unit with more is cut into single operators: the paper's two rules do not catch every way in
-which trees multiply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,9 @@ def decompose(topology: Topology, sink: str) -> list[SubTopology]:
     return sorted(found, key=lambda each: topology.order.index(each.operators[0]))
 
 
-def units(topology: Topology, sub: SubTopology, *, joins: bool = True) -> list[Unit]:
+def units(
+    topology: Topology, sub: SubTopology, *, joins: bool = True, readings: Readings = PRINTED
+) -> list[Unit]:
     """The units of a structured sub-topology, upstream before downstream."""
     inside = [
         edge
@@ -71,7 +72,7 @@ def units(topology: Topology, sub: SubTopology, *, joins: bool = True) -> list[U
     kept = [edge for edge in inside if not _is_boundary(topology, edge, inside, joins=joins)]
     found: list[Unit] = []
     for group in _connected(sub.operators, kept):
-        found += _segmented(topology, group, kept, joins=joins)
+        found += _segmented(topology, group, kept, joins=joins, readings=readings)
     return found
 
 
@@ -91,14 +92,26 @@ def _is_boundary(topology: Topology, edge: Edge, inside: list[Edge], *, joins: b
 
 
 def _segmented(
-    topology: Topology, group: tuple[str, ...], kept: Collection[Edge], *, joins: bool
+    topology: Topology,
+    group: tuple[str, ...],
+    kept: Collection[Edge],
+    *,
+    joins: bool,
+    readings: Readings,
 ) -> list[Unit]:
     edges = tuple(edge for edge in kept if edge.upstream in group and edge.downstream in group)
     builder = TreeBuilder(topology, group, edges, joins=joins)
     sinks = [name for name in group if all(edge.upstream != name for edge in edges)]
-    tasks = sum(topology.operator(name).parallelism for name in group)
-    if sum(builder.count(sink) for sink in sinks) > MOST_SEGMENTS_PER_TASK * tasks:
-        return [unit for name in group for unit in _segmented(topology, (name,), (), joins=joins)]
+    most = MOST_SEGMENTS
+    if readings.segments_per_task is not None:
+        tasks = sum(topology.operator(name).parallelism for name in group)
+        most = min(most, readings.segments_per_task * tasks)
+    if len(group) > 1 and sum(builder.count(sink) for sink in sinks) > most:
+        return [
+            unit
+            for name in group
+            for unit in _segmented(topology, (name,), (), joins=joins, readings=readings)
+        ]
     segments = dict.fromkeys(tree for sink in sinks for tree in builder.trees(sink))
     return [Unit(operators=group, edges=edges, segments=tuple(segments))]
 

@@ -9,7 +9,8 @@ Readings of the printed algorithms:
 * Algorithm 5 ranks a structured candidate by ``gain / sum(cost(g) / f_g)``, with f_g the number
   of failed MC-trees that share segment g. Here it is per failed task, its cost divided by the
   number of segments that contain it: the same where segments do not overlap, and no task is paid
-  for twice where they do.
+  for twice where they do. f counts what is still failed, as line 20 updates it; `Incremental`
+  can count all segments instead, once and for all.
 * For full sub-topologies f is garbled in print, and as a step is one task it would do no more
   than favour narrow operators. The gain of the whole objective decides, as between all parts.
 * Sub-topologies without a whole MC-tree come first (S1 of Algorithm 4), since nothing comes out
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from harness.planning.base import flags
 from harness.planning.greedy import single_failure_values
 from harness.planning.parts import Part, Step, Structured
+from harness.planning.readings import PRINTED, Readings
 from harness.planning.structure_aware import Ranking, Search
 from harness.topology.fidelity import Booleans, Evaluator, Floats, Objective
 from harness.topology.model import Topology
@@ -84,10 +86,16 @@ class Incremental(RecoveryOrder):
 
     name = "inc"
 
+    def __init__(self, *, updated: bool = True, readings: Readings = PRINTED) -> None:
+        """``updated``: f_g falls as trees come back (Algorithm 5, line 20); ``readings`` are
+        those of the search for steps, which INC shares with SA."""
+        self._updated, self._readings = updated, readings
+
     def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
         topology = evaluator.topology
         missing = int(topology.costs[~alive].sum())
-        search = Search(evaluator, missing, plan=alive, ranking=_shared_first(topology))
+        ranking = _shared_first(topology, updated=self._updated)
+        search = Search(evaluator, missing, plan=alive, ranking=ranking, readings=self._readings)
         rank = {name: position for position, name in enumerate(topology.order)}
         order: list[int] = []
         while steps := search.best_steps():
@@ -124,13 +132,14 @@ def area(arrived: Floats, values: Floats) -> float:
     return float((np.diff(arrived) * values[:-1]).sum())
 
 
-def _shared_first(topology: Topology) -> Ranking:
-    """A step's gain per unit, where a task that many segments share costs less."""
+def _shared_first(topology: Topology, *, updated: bool) -> Ranking:
+    """A step's gain per unit, where a task that many failed segments share costs less."""
 
     def ranking(part: Part, plan: Booleans) -> Callable[[Step], float]:
         if not isinstance(part, Structured):
             return lambda step: step.density
-        weighted = topology.costs / np.maximum(part.segments_per_task(), 1)
+        shared = part.segments_per_task(plan if updated else None)
+        weighted = topology.costs / np.maximum(shared, 1)
         return lambda step: step.gain / max(float(weighted[step.tasks & ~plan].sum()), 1e-12)
 
     return ranking

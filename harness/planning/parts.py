@@ -17,13 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.planning.decomposition import SubTopology, Unit, decompose, units
+from harness.planning.readings import PRINTED, Readings
 from harness.topology.fidelity import Booleans, Evaluator
 from harness.topology.model import Edge, Topology
 from harness.topology.partitioning import routes
 from harness.topology.trees import Tree
 
-GAIN = 1e-12
-"""Less than this is rounding."""
+ROUNDING = 1e-14
+"""A gain that is a smaller share of what there is already is rounding. It must be a share: behind
+a few joins a whole MC-tree can be worth as little as 1e-13, and is still the way to all others."""
+
+
+def significant(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``values`` to some 12 digits, so that equal ones tie whatever the order of summation."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(mantissa.round(12), exponent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class FullOperator(Part):
     def __init__(self, evaluator: Evaluator, name: str) -> None:
         self.operators = (name,)
         own = evaluator.topology.tasks(name)
-        self._worth = evaluator.influence[own].round(12)
+        self._worth = significant(evaluator.influence[own])
         self._tasks = own.start + np.argsort(-self._worth, kind="stable")
         self._cost = evaluator.topology.operator(name).cost
         self._first = own.start
@@ -83,12 +91,14 @@ class Structured(Part):
     Works on the tasks of the sub-topology alone, numbered by position in ``_local.tasks``.
     """
 
-    def __init__(self, evaluator: Evaluator, sub: SubTopology) -> None:
+    def __init__(
+        self, evaluator: Evaluator, sub: SubTopology, *, readings: Readings = PRINTED
+    ) -> None:
         topology = evaluator.topology
         self.operators = sub.operators
-        self._topology = topology
+        self._topology, self._readings = topology, readings
         self._local = evaluator.local(sub.operators)
-        cut = units(topology, sub, joins=evaluator.joins)
+        cut = units(topology, sub, joins=evaluator.joins, readings=readings)
         self._units = len(cut)
         position = {int(task): number for number, task in enumerate(self._local.tasks)}
         self._tasks_of = [
@@ -128,13 +138,16 @@ class Structured(Part):
             return []
         candidates = self._segments[open_]
         values = self._local.values(np.vstack([own, own | candidates]))
-        useless = np.flatnonzero(values[1:] <= values[0] + GAIN)
+        least = ROUNDING * abs(values[0])
+        useless = np.flatnonzero(values[1:] <= values[0] + least)
         candidate_costs = costs[open_]
         if len(useless) and self._units > 1:
             self._complete(candidates, useless, open_, costs)
             values[1:][useless] = self._local.values(own | candidates[useless])
             candidate_costs = (candidates & ~own) @ self._costs
-        return self._ranked(candidates, values[1:] - values[0], candidate_costs, budget)
+        gains = values[1:] - values[0]
+        gains[gains <= least] = 0.0
+        return self._ranked(candidates, gains, candidate_costs, budget)
 
     def _complete(
         self,
@@ -144,7 +157,9 @@ class Structured(Part):
         costs: NDArray[np.float64],
     ) -> None:
         """Complete ``candidates[rows]``, which are the segments ``segments[rows]``."""
-        worth = self._weights / np.maximum(costs, 1e-9)
+        worth = self._weights
+        if self._readings.per_unit:
+            worth = self._weights / np.maximum(costs, 1e-9)
         choice = {
             far: int(through[worth[through].argmax()])
             for far, through in self._rows_through.items()
@@ -153,16 +168,20 @@ class Structured(Part):
         for row in rows.tolist():
             candidates[row, list(self._completed(int(segments[row]), choice))] = True
 
-    def segments_per_task(self) -> NDArray[np.int64]:
-        """In how many segments each task is, shape ``(tasks,)``."""
+    def segments_per_task(self, plan: Booleans | None = None) -> NDArray[np.int64]:
+        """In how many segments each task is, shape ``(tasks,)``; with a ``plan`` only those count
+        of which a task is still missing."""
+        segments = self._segments
+        if plan is not None:
+            segments = segments[(segments & ~plan[self._local.tasks]).any(axis=1)]
         counts = np.zeros(self._topology.task_count, dtype=np.int64)
-        counts[self._local.tasks] = self._segments.sum(axis=0)
+        counts[self._local.tasks] = segments.sum(axis=0)
         return counts
 
     def _completed(self, segment: int, choice: Mapping[Tree, int]) -> set[int]:
         """The tasks of ``segment`` and of connected segments in other units, until nothing is
         missing: the paper's breadth-first search over units. ``choice`` is, for tasks of which
-        one is needed, the segment with one of them that gives most per unit it still costs."""
+        one is needed, the best segment with one of them (line 13 of Algorithm 1)."""
         chosen = set(self._tasks_of[segment])
         pending = [segment]
         while pending:
@@ -180,8 +199,8 @@ class Structured(Part):
         budget: int,
     ) -> list[Step]:
         """Steps with a gain and within the budget, best density first, ties in their order."""
-        useful = np.flatnonzero((gains > GAIN) & (costs > 0) & (costs <= budget))
-        density = (gains[useful] / costs[useful]).round(12)
+        useful = np.flatnonzero((gains > 0) & (costs > 0) & (costs <= budget))
+        density = significant(gains[useful] / costs[useful])
         order = useful[np.argsort(-density, kind="stable")]
         kept = candidates[order]
         tasks = np.zeros((len(order), self._topology.task_count), dtype=np.bool_)
@@ -195,14 +214,14 @@ class Structured(Part):
         ]
 
 
-def parts_of(evaluator: Evaluator, sink: str) -> list[Part]:
+def parts_of(evaluator: Evaluator, sink: str, *, readings: Readings = PRINTED) -> list[Part]:
     """The parts of the query that ends in ``sink``."""
     parts: list[Part] = []
     for sub in decompose(evaluator.topology, sink):
         if sub.full:
             parts += [FullOperator(evaluator, name) for name in sub.operators]
         else:
-            parts.append(Structured(evaluator, sub))
+            parts.append(Structured(evaluator, sub, readings=readings))
     return parts
 
 

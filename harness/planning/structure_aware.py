@@ -13,33 +13,28 @@ Readings of the printed algorithms, whose pseudo-code has gaps:
 * The budget left is ``R - usage`` (line 14 of Algorithm 1 prints ``usage``).
 * With several queries every query is decomposed on its own, up to the virtual sink. Its one task
   costs nothing and its fidelity is the priority-weighted sum, so here it is the objective itself.
-* The objective is supermodular: a step gains more, never less, once other steps are taken. So
-  steps of other sub-topologies that are nearly as good as the best one are taken with it.
+* What else the wording leaves open is a switch each (`readings`), the paper's reading the default.
+
+The objective is supermodular: a step gains more, never less, once other steps are taken. That is
+why steps of other parts that are nearly as good as the best one may be taken in the same round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.planning.base import Planner
-from harness.planning.parts import GAIN, Part, Step, parts_of
+from harness.planning.parts import ROUNDING, Part, Step, parts_of, significant
+from harness.planning.readings import PRINTED, Readings
 from harness.topology.fidelity import Booleans, Evaluator
 from harness.topology.model import Topology
 
-NEARLY = 0.9
-"""A step at least this fraction as dense as the best one is taken in the same round."""
-
-
 Ranking = Callable[[Part, Booleans], Callable[[Step], float]]
 """Given a part and the plan: how good a step of that part is."""
-
-
-def _by_gain(_part: Part, _plan: Booleans) -> Callable[[Step], float]:
-    """What a step gains, whatever it costs."""
-    return lambda step: step.gain
 
 
 class StructureAware(Planner):
@@ -47,20 +42,33 @@ class StructureAware(Planner):
 
     name = "sa"
 
-    def __init__(self, *, nearly: float = NEARLY, by_gain: bool = False) -> None:
-        """``nearly`` is how dense a step must be, relative to the best one of its round, to be
-        taken with it; above 1 only the best one is, as the paper writes it. ``by_gain`` orders
-        the steps within a part by what they gain, as Algorithm 1 writes it, not by gain per unit.
-        """
-        self.nearly, self.by_gain = nearly, by_gain
+    def __init__(self, readings: Readings = PRINTED) -> None:
+        self._readings = readings
 
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, None]:
-        ranking = _by_gain if self.by_gain else None
-        search = Search(evaluator, budget, ranking=ranking, nearly=self.nearly)
-        while steps := search.best_steps():
-            for step in steps:
-                search.take(step)
-        return search.plan, None
+        search = Search(evaluator, budget, readings=self._readings)
+        if not self._readings.virtual_sink:
+            ends = _ends(evaluator)
+            search = Search(ends, budget, readings=self._readings, judge=evaluator)
+        while True:
+            while steps := search.best_steps():
+                for step in steps:
+                    search.take(step)
+            if not search.drop_useless():
+                return search.plan, None
+
+
+def _ends(evaluator: Evaluator) -> Evaluator:
+    """The same topology with only those queries whose sink nothing reads."""
+    topology = evaluator.topology
+    last = tuple(query for query in topology.queries if not topology.outputs(query.sink))
+    if sum(query.priority for query in last) == 0:
+        return evaluator
+    return Evaluator(replace(topology, queries=last), evaluator.objective)
+
+
+def _densities(steps: Sequence[Step]) -> NDArray[np.float64]:
+    return significant(np.array([step.density for step in steps]))
 
 
 class Search:
@@ -73,23 +81,26 @@ class Search:
         *,
         plan: Booleans | None = None,
         ranking: Ranking | None = None,
-        nearly: float = NEARLY,
+        readings: Readings = PRINTED,
+        judge: Evaluator | None = None,
     ) -> None:
         """``plan`` is what is alive already; ``ranking`` orders a part's steps, by their density
-        if None; ``nearly`` as in `StructureAware`."""
+        if None; ``judge`` is what the gain of whole MC-trees counts by, if not ``evaluator``."""
         topology = evaluator.topology
         nothing = np.zeros(topology.task_count, dtype=np.bool_)
         self.plan: Booleans = nothing if plan is None else plan
         self.budget = budget
         self._evaluator = evaluator
-        self._ranking, self._nearly = ranking, nearly
+        self._ranking, self._readings, self._judge = ranking, readings, judge
         self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
         """The operators that the plan has a task of."""
-        self._queries = _queries(evaluator)
+        self._queries = _queries(evaluator, readings)
         self._steps_of: dict[Part, tuple[int, list[Step]]] = {}
         """What a part proposed, and the budget then; forgotten when its plan changes."""
         self._completed_of: dict[tuple[_Query, Part], Step] = {}
         """A part's best step completed to a whole MC-tree, where alone it gains nothing."""
+        self._hopeless: set[tuple[_Query, Part]] = set()
+        """Those of which no completed step fits the budget."""
 
     def take(self, step: Step) -> None:
         """Replicate the tasks of ``step``."""
@@ -107,19 +118,41 @@ class Search:
             for key, known in self._completed_of.items()
             if not awoken and step.operators.isdisjoint(known.operators)
         }
+        self._hopeless &= self._completed_of.keys()
+
+    def drop_useless(self) -> bool:
+        """Take tasks back that are in no whole MC-tree of the plan; whether there were any.
+
+        A segment adds to the objective as soon as one of its tasks has another input, be the rest
+        of it connected or not, so a step may hold tasks that give nothing.
+        """
+        given = self._evaluator.fractions(self.plan)[0] * self._evaluator.marginal(self.plan)
+        useless = self.plan & (given <= 0)
+        if not useless.any():
+            return False
+        self.plan = self.plan & ~useless
+        self.budget += int(self._evaluator.topology.costs[useless].sum())
+        place = self._evaluator.topology.place
+        self._alive = {place(int(task))[0] for task in np.flatnonzero(self.plan)}
+        self._steps_of.clear()
+        self._completed_of.clear()
+        self._hopeless.clear()
+        return True
 
     def best_steps(self) -> list[Step]:
-        """The densest steps of different parts that fit the budget together, densest first;
-        empty if nothing that fits gains."""
+        """The steps of one round: the densest that fits the budget, and of other parts those that
+        are nearly as dense if the readings allow it; empty if nothing that fits gains."""
         steps = self._judged(self._proposals())
         if not steps:
             return []
-        ranked = sorted(steps, key=lambda step: -round(step.density, 12))
+        if self._readings.nearly is None:
+            return [steps[int(_densities(steps).argmax())]]
+        ranked = [steps[number] for number in np.argsort(-_densities(steps), kind="stable")]
         taken: list[Step] = []
         touched: set[str] = set()
         budget = self.budget
         for step in ranked:
-            if taken and step.density < self._nearly * ranked[0].density:
+            if taken and step.density < self._readings.nearly * ranked[0].density:
                 break
             if step.cost <= budget and step.operators.isdisjoint(touched):
                 taken.append(step)
@@ -149,7 +182,8 @@ class Search:
         steps = part.steps(self.plan, self.budget)
         if self._ranking is not None:
             ranking = self._ranking(part, self.plan)
-            steps = sorted(steps, key=lambda step: -round(ranking(step), 12))
+            rank = significant(np.array([ranking(step) for step in steps]))
+            steps = [steps[number] for number in np.argsort(-rank, kind="stable")]
         self._steps_of[part] = self.budget, steps
         return steps
 
@@ -160,28 +194,67 @@ class Search:
             return []
         steps = [self._completed_of.get(key) or self._steps(key[1])[0] for key in proposals]
         gains = self._gains(steps)
-        useless = np.flatnonzero(gains <= GAIN).tolist()
+        useless = np.flatnonzero(gains <= 0).tolist()
         if useless:
             for number in useless:
-                steps[number] = self._completed(*proposals[number])
-                self._completed_of[proposals[number]] = steps[number]
+                steps[number] = self._complete(*proposals[number])
             gains[useless] = self._gains([steps[number] for number in useless])
         return [
             Step(step.tasks, step.operators, float(gain), step.cost)
             for step, gain in zip(steps, gains, strict=True)
-            if gain > GAIN and step.cost <= self.budget
+            if gain > 0 and step.cost <= self.budget
         ]
 
     def _gains(self, steps: Sequence[Step]) -> NDArray[np.float64]:
         plans = np.array([self.plan, *(step.tasks for step in steps)])
         values = self._evaluator.values(self.plan | plans)
-        return np.asarray(values[1:] - values[0])
+        gains = values[1:] - values[0]
+        useful = gains > ROUNDING * values[0]
+        if self._judge is not None:
+            values = self._judge.values(self.plan | plans)
+            gains = values[1:] - values[0]
+        return np.where(useful, gains, 0.0)
 
-    def _completed(self, query: _Query, part: Part) -> Step:
-        """The best step of ``part`` with steps of other parts of the query, until it is a whole
-        MC-tree."""
-        step = self._steps(part)[0]
-        tasks, operators = step.tasks, step.operators
+    def _complete(self, query: _Query, part: Part) -> Step:
+        """The best step of ``part`` completed to a whole MC-tree of the query; of its next ones
+        the densest that fits if that one does not, where the readings ask for it."""
+        key = query, part
+        known = self._completed_of.get(key)
+        if known is None or (known.cost > self.budget and key not in self._hopeless):
+            steps = self._steps(part)
+            known = self._completed(query, part, steps[:1])[0]
+            if known.cost > self.budget and self._readings.cheaper:
+                fitting = [
+                    step
+                    for step in self._completed(query, part, steps[1:])
+                    if step.cost <= self.budget
+                ]
+                gains = self._gains(fitting)
+                if len(gains) and gains.max() > 0:
+                    costs = np.array([step.cost for step in fitting])
+                    known = fitting[int(significant(gains / costs).argmax())]
+            if known.cost > self.budget:
+                self._hopeless.add(key)
+            self._completed_of[key] = known
+        return known
+
+    def _completed(self, query: _Query, part: Part, steps: Sequence[Step]) -> list[Step]:
+        """``steps`` of ``part``, each with what it needs of other parts."""
+        rest_of: dict[frozenset[str], tuple[Booleans, frozenset[str]]] = {}
+        found = []
+        for step in steps:
+            if step.operators not in rest_of:
+                rest_of[step.operators] = self._rest(query, part, step)
+            rest, operators = rest_of[step.operators]
+            tasks = step.tasks | rest
+            cost = int((tasks & ~self.plan) @ self._evaluator.topology.costs)
+            found.append(Step(tasks, operators, 0.0, cost))
+        return found
+
+    def _rest(self, query: _Query, part: Part, step: Step) -> tuple[Booleans, frozenset[str]]:
+        """The best steps of other parts of the query that make a whole MC-tree with ``step``, and
+        the operators that this takes together; they depend on the operators of ``step`` alone."""
+        tasks, operators = np.zeros_like(self.plan), step.operators
         pending = [(part, step)]
         while pending:
             for group in query.needed(*pending.pop(0)):
@@ -191,8 +264,7 @@ class Search:
                         tasks = tasks | best[1].tasks
                         operators |= best[1].operators
                         pending.append(best)
-        cost = int((tasks & ~self.plan) @ self._evaluator.topology.costs)
-        return Step(tasks, operators, 0.0, cost)
+        return tasks, operators
 
     def _best_through(self, query: _Query, operators: Sequence[str]) -> tuple[Part, Step] | None:
         """The densest step of another part that includes one of ``operators``."""
@@ -201,7 +273,7 @@ class Search:
             part = query.part_of[name]
             steps = self._steps(part)
             step = next((each for each in steps if name in each.operators), None)
-            if step and (best is None or step.density > best[1].density + GAIN):
+            if step and (best is None or step.density > best[1].density * (1 + 1e-12)):
                 best = part, step
         return best
 
@@ -244,11 +316,12 @@ def _needed(
     return groups
 
 
-def _queries(evaluator: Evaluator) -> list[_Query]:
+def _queries(evaluator: Evaluator, readings: Readings) -> list[_Query]:
     topology = evaluator.topology
     shared: dict[tuple[str, ...], Part] = {}
     queries = []
     for sink in dict.fromkeys(query.sink for query in topology.queries if query.priority > 0):
-        parts = [shared.setdefault(part.operators, part) for part in parts_of(evaluator, sink)]
+        found = parts_of(evaluator, sink, readings=readings)
+        parts = [shared.setdefault(part.operators, part) for part in found]
         queries.append(_Query(topology, sink, parts, joins=evaluator.joins))
     return queries

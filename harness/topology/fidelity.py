@@ -90,6 +90,45 @@ class Evaluator:
             step(fractions)
         return fractions
 
+    def marginal(self, alive: Booleans) -> Floats:
+        """What the objective gains per fraction of each task's output that is added while the
+        rest of the plan stays as it is: its derivative, shape ``(tasks,)``; exact for a whole task
+        too, unless branches of it meet again in a join.
+
+        A task whose fraction or whose derivative is zero adds nothing to the plan.
+        """
+        topology = self.topology
+        fractions = self._fractions(alive)[:, 0]
+        found = self.reading.copy()
+        for name in reversed(topology.order):
+            edges = topology.inputs(name)
+            if not edges:
+                continue
+            own = topology.tasks(name)
+            into = found[own] * np.asarray(alive, dtype=float)[own]
+            streams = [
+                np.broadcast_to(
+                    stream(topology, edge)(fractions[topology.tasks(edge.upstream)][:, None]).T,
+                    (1, own.stop - own.start),
+                )[0]
+                for edge in edges
+            ]
+            correlated = self.joins and topology.operator(name).join
+            shares = input_weights(topology, name)
+            for position, edge in enumerate(edges):
+                weight = shares[position]
+                if correlated:
+                    others = [each for number, each in enumerate(streams) if number != position]
+                    weight = np.prod(others, axis=0) if others else np.ones(len(into))
+                rows, columns = _routes(topology, edge)
+                upstream = topology.tasks(edge.upstream)
+                found[upstream] += np.bincount(
+                    rows,
+                    weights=substream_weights(topology, edge) * (into * weight)[columns],
+                    minlength=upstream.stop - upstream.start,
+                )
+        return found
+
     def local(self, operators: Collection[str]) -> Local:
         """The objective as if every task outside ``operators`` were alive, up to a constant."""
         edges = [

@@ -5,19 +5,21 @@ partitionings, fraction of joins, distribution of workload within an operator) b
 topology grows. Chosen here: a new operator goes upstream of a random operator that has fewer
 than two inputs; its partitioning is drawn among those for which some degree in the range fits,
 then its degree is drawn. "Uniform" workload means equal tasks; Zipf weights go to the tasks in
-random order. A join needs two inputs, so the fraction is of the operators that have two.
+random order. A join needs two inputs, so the fraction is of the operators that have two; its
+rate is the product of theirs, as in the paper, and one pair of tuples in a thousand matches, which
+keeps the rates of nested joins within the range of numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 
 from harness.errors import UsageError
-from harness.topology.model import Edge, Operator, Query, Topology
+from harness.topology.model import Edge, JoinRates, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
 
 STRUCTURED: Mapping[Partitioning, float] = {
@@ -27,6 +29,10 @@ STRUCTURED: Mapping[Partitioning, float] = {
 }
 FULL: Mapping[Partitioning, float] = {Partitioning.FULL: 1}
 GENERAL: Mapping[Partitioning, float] = {**STRUCTURED, **FULL}
+
+
+PAIRS_THAT_MATCH = 0.001
+"""The selectivity of a join whose rate is the product of its inputs'."""
 
 
 class Priorities(StrEnum):
@@ -52,6 +58,7 @@ class Specification:
     """The exponent s of the workload of tasks within an operator; 0 for equal tasks."""
     queries: tuple[int, int] = (1, 1)
     priorities: Priorities = Priorities.UNIFORM
+    join_rates: JoinRates = JoinRates.PRODUCT
 
     def __post_init__(self) -> None:
         for name in ("operators", "parallelism", "queries"):
@@ -77,7 +84,9 @@ def random_topology(specification: Specification, generator: np.random.Generator
     shape, workload, joins, queries = generator.spawn(4)
     grown = _Growth(specification, shape)
     operators = grown.operators(specification, workload, joins)
-    topology = Topology(operators=operators, edges=tuple(grown.edges))
+    topology = Topology(
+        operators=operators, edges=tuple(grown.edges), join_rates=specification.join_rates
+    )
     if specification.queries == (1, 1):
         return topology
     return _with_queries(topology, grown, specification, queries)
@@ -170,6 +179,7 @@ class _Growth:
         two_inputs = [name for name in self.degrees if fed.count(name) > 1]
         count = round(specification.join_fraction * len(two_inputs))
         joining = set(joins.permutation(two_inputs)[:count].tolist()) if two_inputs else set()
+        product = specification.join_rates is JoinRates.PRODUCT
         result = []
         for name, degree in self.degrees.items():
             weights = workload.permutation(np.arange(1, degree + 1) ** -specification.zipf)
@@ -179,6 +189,7 @@ class _Growth:
                     name=name,
                     parallelism=degree,
                     join=name in joining,
+                    selectivity=PAIRS_THAT_MATCH if name in joining and product else 1.0,
                     weights=given if name in fed else None,
                     rate=None if name in fed else tuple(1000 * each for each in given),
                 )
@@ -211,4 +222,4 @@ def _with_queries(
         Query(name=f"Q{number}", sink=sink, priority=priority)
         for number, (sink, priority) in enumerate(zip(sinks, priorities, strict=True), start=1)
     )
-    return Topology(operators=topology.operators, edges=topology.edges, queries=queries)
+    return replace(topology, queries=queries)

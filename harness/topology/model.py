@@ -5,14 +5,17 @@ numbered over the whole topology, operator by operator in the order given, so a 
 boolean array of length `Topology.task_count`.
 
 The failure-free rates follow from the sources by propagation (ppa TKDE, section 2.1): a task's
-output rate is its operator's selectivity times the sum of its input rates, for joins too, and
-every operator that subscribes to an output gets all of it.
+output rate is its operator's selectivity times the rate of its effective input, and every operator
+that subscribes to an output gets all of it. The effective input of a join is, "without further
+semantic information", the Cartesian product of its streams in that paper, their sum where a
+topology says so (`JoinRates`): the joins of the workloads match keys and give no product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from math import isfinite
@@ -26,6 +29,14 @@ from harness.text import did_you_mean
 from harness.topology.partitioning import Partitioning, routes, why_unfit
 
 Floats = NDArray[np.float64]
+
+
+class JoinRates(StrEnum):
+    """What the effective input rate of a join is."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    """The paper's. Rates then have no unit, and only their ratios mean something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +129,7 @@ class Topology:
     operators: tuple[Operator, ...]
     edges: tuple[Edge, ...] = ()
     queries: tuple[Query, ...] = ()
+    join_rates: JoinRates = JoinRates.SUM
     order: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """Operator names, upstream before downstream; ties in the order given."""
 
@@ -310,7 +322,14 @@ class Topology:
             for edge in self.inputs(name):
                 into[tasks] += out[self.tasks(edge.upstream)] @ self.shares(edge)
             with np.errstate(over="ignore"):  # `_check_queries` says which sink is beyond numbers
-                out[tasks] = operator.selectivity * into[tasks]
+                effective = into[tasks]
+                if operator.join and self.join_rates is JoinRates.PRODUCT:
+                    streams = [
+                        out[self.tasks(edge.upstream)] @ self.shares(edge)
+                        for edge in self.inputs(name)
+                    ]
+                    effective = np.prod(streams, axis=0)
+                out[tasks] = operator.selectivity * effective
         into.setflags(write=False)
         out.setflags(write=False)
         return into, out

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from harness.errors import UsageError
 from harness.topology import named
-from harness.topology.model import Edge, Operator, Query, Topology
+from harness.topology.model import Edge, JoinRates, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning, routes
 
 
@@ -169,3 +170,14 @@ def test_what_cannot_run_is_refused_by_name(case: str) -> None:
 def test_rates_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         np.multiply(named.q1().task_input_rates, 2, out=named.q1().task_input_rates)
+
+
+def test_a_join_gives_the_product_of_its_streams_where_the_topology_says_so() -> None:
+    summed = named.figure_2(join=True)
+    product = replace(summed, join_rates=JoinRates.PRODUCT)
+    first, second = (
+        summed.output_rates(edge.upstream).sum() for edge in summed.inputs(summed.queries[0].sink)
+    )
+    assert summed.output_rates(summed.queries[0].sink).tolist() == [first + second]
+    assert product.output_rates(summed.queries[0].sink).tolist() == [first * second]
+    assert product.task_input_rates.tolist() == summed.task_input_rates.tolist()
