@@ -87,10 +87,9 @@ def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]
     runs there were."""
     from statistics import median
 
-    from harness.measure.metrics import METRICS
+    from harness.measure.metrics import describe
     from harness.results.record import OK
 
-    stems = tuple(metric.name.removesuffix("_s") for metric in METRICS)
     values: dict[tuple[str, str, str, str], list[float]] = {}
     for each in side.found:
         record = each.record
@@ -98,8 +97,11 @@ def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]
             continue
         point = " ".join(f"{name}={value}" for name, value in sorted(record.point.items()))
         for quantity, value in record.values.items():
-            known = quantity.removeprefix("twin_").startswith(stems)
-            if known and isinstance(value, int | float) and not isinstance(value, bool):
+            if (
+                describe(quantity)
+                and isinstance(value, int | float)
+                and not isinstance(value, bool)
+            ):
                 key = (record.experiment, str(record.profile), point, quantity)
                 values.setdefault(key, []).append(float(value))
     return {key: (median(found), len(found)) for key, found in values.items()}

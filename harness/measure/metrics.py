@@ -198,3 +198,17 @@ METRICS: tuple[Metric, ...] = (
         "for more than 1 % of the records is invalid.",
     ),
 )
+
+
+def describe(quantity: str) -> Metric | None:
+    """The metric that a quantity's name stands for; None for what is no metric.
+
+    ``twin_`` in front says that it is the no-failure twin's; ``_p50_s``, ``_p99_s`` and ``_max_s``
+    in the place of ``_s`` are the median, the 99th percentile and the largest.
+    """
+    known = {metric.name: metric for metric in METRICS}
+    plain = quantity.removeprefix("twin_")
+    for suffix in ("_p50_s", "_p99_s", "_max_s"):
+        if plain.endswith(suffix):
+            plain = plain.removesuffix(suffix) + "_s"
+    return known.get(plain)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.measure.metrics import METRICS, Metric
+from harness.measure.facts import FACTS
+from harness.measure.metrics import METRICS
 from harness.results.library import (
     CLAIM_COLUMNS,
     POINT_COLUMNS,
@@ -134,14 +135,14 @@ def _metrics() -> Iterator[str]:
     for metric in METRICS:
         better = metric.direction.value.removesuffix(" is better")
         yield f"| `{metric.name}` | {metric.unit} | {better} | {metric.definition} |"
-
-
-def describe(quantity: str) -> Metric | None:
-    """The metric that a quantity's name stands for, by the rules of the page; None for what only
-    one experiment knows."""
-    known = {metric.name: metric for metric in METRICS}
-    plain = quantity.removeprefix("twin_")
-    for suffix in ("_p50_s", "_p99_s", "_max_s"):
-        if plain.endswith(suffix):
-            plain = plain.removesuffix(suffix) + "_s"
-    return known.get(plain)
+    yield from (
+        "",
+        "## Facts of a run",
+        "",
+        "What a live run's values say beside the metrics. With `twin_` in front, the same of the "
+        "no-failure twin.",
+        "",
+        "| name | meaning |",
+        "|---|---|",
+    )
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in FACTS.items())

@@ -15,6 +15,8 @@ from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.measure.facts import FACTS
+from harness.measure.metrics import METRICS, describe
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome
 from tests.engines.constructed import (
@@ -69,6 +71,17 @@ def test_a_run_without_any_effect() -> None:
     assert found["kills_done"] == found["kills_planned"] == 1
     assert found["processes_killed"] == 2
     assert found["killed_at_s"] == pytest.approx(KILL_AT_S + 0.1)
+
+
+def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
+    conditions = {"foreign_share": 0.0, "steal_share": 0.0}
+    given = set(values(conditions=conditions))
+    facts = {name for name in given if describe(name) is None}
+    assert {name.removeprefix("twin_") if name not in FACTS else name for name in facts} == set(
+        FACTS
+    )
+    metrics = {found.name for name in given if (found := describe(name))}
+    assert metrics == {metric.name for metric in METRICS}
 
 
 def test_output_that_stopped_and_came_back() -> None:

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from harness.cli.export import command
 from harness.errors import UsageError
 from harness.experiment import Context
+from harness.measure.metrics import describe
 from harness.report import build
-from harness.report.dictionary import EXAMPLES, columns, describe, dictionary
+from harness.report.dictionary import EXAMPLES, columns, dictionary
 from harness.results import load, schema
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT

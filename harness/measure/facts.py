@@ -1,0 +1,68 @@
+"""What a run's values say beside the metrics: what was done, what was found, what went on.
+
+A metric (`harness.measure.metrics`) has a unit and a better way, and is compared and drawn. A fact
+decides whether a metric may be believed, or says what it is a number of. Every value that the judge
+of a run (`harness.engines.outcome`) gives is the one or the other; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FACTS: Mapping[str, str] = {
+    # the output, compared
+    "output_equals_truth": "Whether the first stable version of every result, and what stood at "
+    "the end, equal the ground truth.",
+    "output_equals_twin": "Whether the stable output equals that of the no-failure twin.",
+    "twin_equals_truth": "Whether the twin's stable output equals the ground truth.",
+    "difference_from_truth": "How the output differs from the truth, in words: the first results "
+    "that are wrong, missing or not asked for.",
+    "difference_from_twin": "The same against the twin.",
+    "results": "How many results the ground truth has.",
+    "contradictions": "Results with two different stable values, in both passes together.",
+    "tentative": "Results of which a tentative version was delivered.",
+    "uncorrected": "Results whose tentative version was never replaced by a stable one.",
+    "table_rows": "Rows of the database table at the end; empty for a workload without one.",
+    "table_equals_truth": "Whether that table equals the ground truth.",
+    "table_difference": "How it differs, in words.",
+    "paper_accuracy_reason": "Why there is no accuracy as the papers count it.",
+    # the failures
+    "schedule": "The failures that were planned, as the seed drew them.",
+    "failures_planned": "How many kills, pauses and cuts were planned.",
+    "failures_done": "How many of them reached a node on which something of the engine ran.",
+    "failed_at_s": "When the first of these was done, in seconds from the start of the load.",
+    "failure_lateness_s": "The longest time between a failure's planned and its real instant.",
+    "kills_planned": "How many kills were planned.",
+    "kills_done": "How many of them ended a process of the engine.",
+    "processes_killed": "How many processes they ended.",
+    "nodes_killed": "The nodes that these processes belonged to.",
+    "killed_at_s": "When the first kill was done, in seconds from the start of the load.",
+    "kill_lateness_s": "The longest time between a kill's planned and its real instant.",
+    "injection_errors": "Why failures could not be done.",
+    # how a recovery was measured
+    "recovery_why_not": "Why there is no `recovery_s`.",
+    "paper_recovery_why_not": "Why there is no `paper_recovery_s`.",
+    "overlaps": "Whether another failure came before the output was calm again.",
+    "detected_by": "What told the engine of the failure: a closed connection, a heartbeat.",
+    "normal_latency_s": "The twin's usual latency, beyond which a window counts as late.",
+    "twin_slowest_s": "The latency of the twin's slowest window.",
+    "twin_kept_up": "Whether the twin followed its load. If not, no time is compared with it.",
+    "silence_s": "The longest time without a new result from the first failure to the end of the "
+    "load.",
+    "twin_silence_s": "The same of the twin in the same span.",
+    # the engine
+    "drained": "Whether the engine delivered everything within the time allowed after the load.",
+    "died": "The engine's last words, if it ended and did not come back.",
+    "restarts": "How often a query was started again.",
+    "dropped_rows": "Rows that the watermark dropped; any in the twin make a run invalid.",
+    # the load and the machine
+    "records": "How many records were sent.",
+    "load_s": "How long the load lasted.",
+    "load_cpu_s": "CPU seconds of the load generator.",
+    "load_delivery_p99_s": "99th percentile of the time until the broker had a record.",
+    "load_nice": "The nice value that the load generator ran with.",
+    "twin_first": "Whether the twin ran before the pass with failures.",
+    "mistimed": "Why no time of the run can be trusted: a late load, a clock that jumped.",
+    "foreign_share": "Share of the machine's cores that other programs used during the pass.",
+    "steal_share": "Share that the hypervisor gave to other machines.",
+}
