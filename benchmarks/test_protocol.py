@@ -1,8 +1,10 @@
 """How fast schedules run: the 15-task recovery topology, the kernel, and growth with tasks.
 
 Absolute numbers depend on the machine; each benchmark stores what it counted in ``extra_info``.
-Schedules per minute are given by the wall clock and by the processor's time, which is the one to
-compare when the machine has other things to do.
+Schedules per minute are given by the wall clock and by the processor's time. On a machine that has
+much else to do both lie: what shares its caches makes every instruction slower. So the ratio is the
+one to compare there: how many events that do nothing cost as much as one event of a schedule, both
+taken in turns in one process.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from harness.engines.simulated.topologies import layered
 from harness.protocol.schemes import SCHEMES
 
 SEEDS = range(6)
+BARE = 100_000
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -34,11 +37,15 @@ def test_schedules_of_the_recovery_topology(benchmark: Any, scheme: str) -> None
     assert all(options.batches >= 30 and len(options.faults) >= 3 for options in schedules)
     simulate(schedules[0])  # computes the twin, which all schedules share
     cpu_s: list[float] = []
+    bare_s: list[float] = []
 
     def run() -> int:
         began = process_time()
+        bare_events(BARE)
+        between = process_time()
         reports = list(reports_of(choice, 1))
-        cpu_s.append(process_time() - began)
+        cpu_s.append(process_time() - between)
+        bare_s.append((between - began) / BARE)
         assert all(report.violation is None for report in reports)
         return sum(report.events for report in reports)
 
@@ -47,25 +54,25 @@ def test_schedules_of_the_recovery_topology(benchmark: Any, scheme: str) -> None
     benchmark.extra_info["schedules_per_minute"] = 60 * len(schedules) / seconds
     benchmark.extra_info["schedules_per_cpu_minute"] = 60 * len(schedules) / min(cpu_s)
     benchmark.extra_info["events_per_s"] = events / seconds
+    benchmark.extra_info["bare_events_per_event"] = min(cpu_s) / events / min(bare_s)
+
+
+def bare_events(count: int) -> int:
+    """Events that do nothing but schedule the next one."""
+    kernel = Kernel()
+
+    def again(left: int) -> None:
+        if left:
+            kernel.at(kernel.now + 1, MESSAGE, again, left - 1)
+
+    kernel.at(0, MESSAGE, again, count)
+    kernel.run(until=count)
+    return kernel.processed
 
 
 def test_kernel_events(benchmark: Any) -> None:
-    """Events that do nothing but schedule the next one."""
-    count = 100_000
-
-    def run() -> int:
-        kernel = Kernel()
-
-        def again(left: int) -> None:
-            if left:
-                kernel.at(kernel.now + 1, MESSAGE, again, left - 1)
-
-        kernel.at(0, MESSAGE, again, count)
-        kernel.run(until=count)
-        return kernel.processed
-
-    assert benchmark.pedantic(run, rounds=3) == count + 1
-    benchmark.extra_info["events_per_s"] = count / benchmark.stats.stats.min
+    assert benchmark.pedantic(bare_events, args=(BARE,), rounds=3) == BARE + 1
+    benchmark.extra_info["events_per_s"] = BARE / benchmark.stats.stats.min
 
 
 def tree(leaves: int) -> Callable[[], Options]:

@@ -107,14 +107,18 @@ class Computation:
 
     def advance(self) -> None:
         """Begin whatever can be begun."""
-        if not self.busy and self._inlet.inbox.complete(self.position):
+        complete = self._inlet.inbox.complete(self.position)
+        if complete and not self.busy:
             self.full = not self._outlet.has_room(self.position)
             if self.full:
                 self._outlet.release()  # or nobody could ever acknowledge what is held
             else:
                 self._process_next()
-        if self.tentative is not None and self._speaker.term is not None:
-            self._advance_tentative(self.tentative)
+        run = self.tentative
+        if run is not None and self._speaker.term is not None and not run.busy:
+            redoes = (self.busy and not self.regaining) or complete
+            if run.active or not redoes:
+                self._advance_tentative(run, redoes)
 
     def _process_next(self) -> None:
         self.busy = True
@@ -218,12 +222,10 @@ class Computation:
 
     # -- the tentative computation ---------------------------------------------------------
 
-    def _advance_tentative(self, run: TentativeRun) -> None:
-        if run.busy or (not run.active and self._can_redo()):
-            return
+    def _advance_tentative(self, run: TentativeRun, redoes: bool) -> None:
+        """Begin its next batch, or see to it that it will be begun in time."""
         batch = run.position if run.active else self.position
-        redo = run.active and self._can_redo()
-        policy = run.rules.during_stabilization if redo else run.rules.during_failure
+        policy = run.rules.during_stabilization if redoes else run.rules.during_failure
         if policy is Policy.SUSPEND or batch >= self.position + self._inlet.window:
             return
         now = self._speaker.now
@@ -294,10 +296,10 @@ class Computation:
                 "a task without tentative output always has its state"
             )
             return
-        if run.active or run.outputs:
+        if run.outputs or run.active:
             run.validate(self.position)
-        primary = self._speaker.term is not None
-        assert primary or not run.active, "a replica computes nothing tentative"
-        assert self.state is not NoState.GONE or run.active, "the state was given away to nobody"
-        held = self._outlet.held_from is not None
-        assert not held or run.active, "corrections are held by a stable task"
+        if run.active:
+            assert self._speaker.term is not None, "a replica computes nothing tentative"
+            return
+        assert self.state is not NoState.GONE, "the state was given away to nobody"
+        assert self._outlet.held_from is None, "corrections are held by a stable task"

@@ -1,17 +1,11 @@
-"""How a copy makes its state outlive it: checkpoints, and telling those who keep its input."""
+"""How a copy makes its state outlive it: checkpoints, and what they let others forget."""
 
 from __future__ import annotations
 
 from harness.protocol.computation import Computation
 from harness.protocol.effects import CopyEvent, LoadCheckpoint, StoreCheckpoint
 from harness.protocol.inlet import Inlet
-from harness.protocol.inputs import (
-    LOG,
-    BatchesAcknowledged,
-    Checkpoint,
-    CheckpointFailed,
-    CheckpointStored,
-)
+from harness.protocol.inputs import Checkpoint, CheckpointFailed, CheckpointStored
 from harness.protocol.operators import NoState
 from harness.protocol.outlet import Outlet
 from harness.protocol.scheme import Recovery, Scheme
@@ -132,13 +126,7 @@ class Durability:
             return
         self.stored = item.position
         if self._local:
-            self._acknowledge(item.position)
-
-    def remind(self) -> None:
-        """All stands still: an upstream task's new copy may not have heard how far it may trim,
-        have no room because of that, and be what everybody waits for."""
-        if self._local and self.stored:
-            self._acknowledge(self.stored)
+            self._inlet.acknowledge(item.position)
 
     def refused(self, item: CheckpointFailed) -> None:
         """Tried again with the heartbeats, ever more rarely: a state may shrink, or a store be
@@ -148,12 +136,3 @@ class Durability:
         self._refusals = min(self._refusals + 1, MOST_DOUBLINGS)
         self._store_after = self._speaker.now + (self._heartbeat_us << self._refusals)
         self._speaker.note(CopyEvent.UNSTORED, self._computation.position, item.reason)
-
-    def _acknowledge(self, below: int) -> None:
-        speaker = self._speaker
-        for task in self._inlet.upstream:
-            if task != LOG:
-                message = BatchesAcknowledged(
-                    cause=speaker.cause, task=task, downstream=speaker.task, below=below
-                )
-                speaker.tell(task, None, message)

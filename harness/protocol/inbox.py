@@ -42,6 +42,7 @@ class Inbox:
             return False
         slot.stable[index] = payload
         slot.stable_count += 1
+        assert slot.stable_count <= self.width, f"batch {batch}: miscounted"
         if slot.tentative:
             slot.tentative.pop(index, None)
         return True
@@ -82,7 +83,7 @@ class Inbox:
             del self.slots[batch]
 
     def validate(self, position: int, window: int) -> None:
-        width, end = self.width, position + window
-        for batch, slot in self.slots.items():
-            assert position <= batch < end, f"batch {batch} is kept where {position} comes next"
-            assert 0 <= slot.stable_count <= width, f"batch {batch}: miscounted"
+        """Only for an inbox that keeps something."""
+        first, last = min(self.slots), max(self.slots)
+        assert position <= first, f"batch {first} is kept where {position} comes next"
+        assert last < position + window, f"batch {last} is kept where {position} comes next"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from harness.protocol.effects import ReadOn, ReadSource
 from harness.protocol.inbox import Inbox
-from harness.protocol.inputs import LOG, ReplayRequested
+from harness.protocol.inputs import LOG, BatchesAcknowledged, ReplayRequested
 from harness.protocol.operators import Payload
 from harness.protocol.speaker import Speaker
 from harness.protocol.wiring import Wiring
@@ -71,11 +71,28 @@ class Inlet:
     # -- asking ----------------------------------------------------------------------------
 
     def request_missing(self, needs: Needs) -> None:
-        """Ask for every part of the next batch that has not come, and what follows it."""
+        """Ask for every part of the next batch that has not come, and what follows it. Who has
+        sent its part is told how far it may trim, as requests tell the others: its new copy may
+        not have heard that, have no room because of it, and be what everybody waits for."""
+        slot = self.inbox.slots.get(needs.position)
         for index in range(len(self.upstream)):
-            slot = self.inbox.slots.get(needs.position)
             if slot is None or slot.stable[index] is None:
                 self.request(index, needs)
+            elif needs.acknowledged:
+                self._acknowledge(index, needs.acknowledged)
+
+    def acknowledge(self, below: int) -> None:
+        """No batch before ``below`` will be asked for again."""
+        for index in range(len(self.upstream)):
+            self._acknowledge(index, below)
+
+    def _acknowledge(self, index: int, below: int) -> None:
+        if not self.source:
+            speaker, task = self._speaker, self.upstream[index]
+            message = BatchesAcknowledged(
+                cause=speaker.cause, task=task, downstream=speaker.task, below=below
+            )
+            speaker.tell(task, None, message)
 
     def request(self, index: int, needs: Needs) -> None:
         """Ask upstream ``index`` for every batch from the first one missing."""
@@ -131,7 +148,3 @@ class Inlet:
                     below=self.read_below,
                 )
             )
-
-    def validate(self, position: int) -> None:
-        if self.inbox.slots:
-            self.inbox.validate(position, self.window)

@@ -86,7 +86,7 @@ class Losses:
         """Close what is due, or (``again``) has been due; and a timer for what will be."""
         if self._bound_us is None or not self.tasks:
             return
-        frontier = self._frontier()
+        frontier: int | None = None
         coming: list[int] = []
         for task, loss in sorted(self.tasks.items()):
             primary = self._assigned.tasks[task].primary
@@ -100,6 +100,8 @@ class Losses:
                 before = primary.term
             if again or before > loss.closed_below:
                 loss.closed_below = before
+                if frontier is None:
+                    frontier = self._frontier()
                 yield from self._forge(task, frontier, before, cause)
         if coming and min(coming) != self._timer_at:
             self._timer_at = min(coming)

@@ -71,9 +71,9 @@ class NodeMachine:
 
     def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
         """React to ``item``; ``now`` is this node's clock, in microseconds."""
-        kind = type(item)
-        if kind in _DOORS:
-            return _DOORS[kind](self, item, now)
+        door = _DOORS.get(type(item))
+        if door is not None:
+            return door(self, item, now)
         return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
 
     def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
@@ -87,7 +87,7 @@ class NodeMachine:
         copy = self.copies.get(item.task)  # type: ignore[union-attr]  # `_timer` has the others
         if copy is None:
             return ()
-        if type(item) not in TO_ANY_COPY and item.incarnation != copy.incarnation:  # type: ignore[union-attr]
+        if type(item) not in TO_ANY_COPY and item.incarnation != copy.speaker.incarnation:  # type: ignore[union-attr]
             return ()  # an answer to a copy that was replaced
         return copy.handle(item, now=now)
 

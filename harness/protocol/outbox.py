@@ -30,11 +30,13 @@ class Outbox:
         """Downstream task ``index`` will not ask for a batch before ``below`` again."""
         if below <= self.acknowledged[index]:
             return
+        if not self.outputs:
+            self.acknowledged[index] = below
+            return
         before = self.oldest
         self.acknowledged[index] = below
-        if self.outputs:
-            for batch in range(before, self.oldest):
-                self.outputs.pop(batch, None)
+        for batch in range(before, self.oldest):
+            self.outputs.pop(batch, None)
 
     def trim_all(self, below: int) -> None:
         for index in range(len(self.acknowledged)):
@@ -52,8 +54,9 @@ class Outbox:
 
     def validate(self, position: int, window: int) -> None:
         """Only for an outbox that keeps something."""
-        first, last = min(self.outputs), max(self.outputs)
-        assert len(self.outputs) <= window, f"{len(self.outputs)} outputs where {window} may be"
+        outputs = self.outputs
+        first, last, count = min(outputs), max(outputs), len(outputs)
+        assert count <= window, f"{count} outputs where {window} may be"
         assert last < position, f"output {last} is kept although {position} comes next"
         assert first >= min(self.acknowledged), f"output {first} should have been trimmed"
-        assert len(self.outputs) == last - first + 1, "the kept outputs have a gap"
+        assert count == last - first + 1, "the kept outputs have a gap"

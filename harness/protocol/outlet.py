@@ -275,9 +275,3 @@ class Outlet:
             return False
         self.outbox.trim_all(self.publisher.confirmed)
         return self.publisher.confirmed >= self.reported_below + self.window // 2
-
-    def validate(self, position: int) -> None:
-        if self.outbox.outputs:
-            self.outbox.validate(position, self.window)
-        if self.sink:
-            self.publisher.validate()

@@ -228,7 +228,6 @@ class TaskMachine:
             if self._ticked_position == position and not self.computation.busy:
                 self.inlet.request_missing(self._needs())
                 self.durability.cover()
-                self.durability.remind()
             self._ticked_position = position
         return effects
 
@@ -455,12 +454,16 @@ class TaskMachine:
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless the whole state makes sense."""
         if self.phase is Phase.READY:
+            position, inlet, outlet = self.computation.position, self.inlet, self.outlet
             try:
-                position = self.computation.position
                 behind = self.durability.stored <= position or self.anywhere
                 assert behind, "the checkpoint is ahead of the state"
-                self.inlet.validate(position)
-                self.outlet.validate(position)
+                if inlet.inbox.slots:
+                    inlet.inbox.validate(position, inlet.window)
+                if outlet.outbox.outputs:
+                    outlet.outbox.validate(position, outlet.window)
+                if outlet.sink:
+                    outlet.publisher.validate()
                 self.computation.validate()
             except AssertionError as error:
                 raise self._violation(error) from error

@@ -117,7 +117,7 @@ def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
 
 def acknowledges_before_it_is_stored(self: Any, checkpoint: Any) -> None:
     _store(self, checkpoint)
-    self._acknowledge(checkpoint.position)
+    self._inlet.acknowledge(checkpoint.position)
 
 
 def forgets_output_buffer(self: Any, checkpoint: Any) -> None:
@@ -347,9 +347,9 @@ def waits_longer_than_the_bound(self: TentativeRun, slot: Any, policy: Any, now:
     return due if due in (now, FOREVER) else due + 500_000
 
 
-def suspends_regardless(self: Any, run: Any) -> None:
+def suspends_regardless(self: Any, run: Any, redoes: bool) -> None:
     if run.active:
-        _advance_tentative(self, run)
+        _advance_tentative(self, run, redoes)
 
 
 _due_at = TentativeRun.due_at
@@ -434,8 +434,12 @@ def any_node(self: Spread, need: Any, room: Any) -> int | None:
 _choose = Spread.choose
 
 
-def reminds_nobody(_self: Any) -> None:
-    """Who missed it the first time never hears of it."""
+def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
+    """Who missed it never hears of it."""
+    _request_missing(self, needs._replace(acknowledged=0))
+
+
+_request_missing = Inlet.request_missing
 
 
 def fails_everywhere_at_once(_self: Any, _report: Any, _node: int) -> bool:
@@ -541,7 +545,7 @@ MUTATIONS = (
     Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),
     Mutation("end the run at the first operator that raises", Failures, "note", fails_everywhere_at_once, LOCAL, 14),
     Mutation("let a copy whose operator raised be", Assignments, "wanted", gives_up_nothing, LOCAL, 20),
-    Mutation("tell nobody again how far to trim", Durability, "remind", reminds_nobody, LOCAL, 195),
+    Mutation("tell nobody again how far to trim", Inlet, "request_missing", tells_once_how_far_to_trim, LOCAL, 195),
     Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),
     Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 174),
     Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),

@@ -656,8 +656,22 @@ def test_a_copy_that_stands_still_says_again_how_far_its_upstream_tasks_may_trim
         t.done(only(t.batch(batch, 1), do.ProcessBatch))
     t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=2))
     t.machine.tick(cause=CAUSE, now=1)
+    [asked] = messages(t.machine.tick(cause=CAUSE, now=2), told.ReplayRequested)
+    assert asked.acknowledged == 2
+
+
+def test_who_has_sent_the_next_batch_already_is_told_again_how_far_to_trim() -> None:
+    wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
+    t = TaskUnderTest(2, wiring=wiring, every=1)
+    t.batch(0, 0)
+    t.done(only(t.batch(0, 1), do.ProcessBatch))
+    t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=1))
+    t.batch(1, 1)
+    t.machine.tick(cause=CAUSE, now=1)
     effects = t.machine.tick(cause=CAUSE, now=2)
-    assert [item.below for item in messages(effects, told.BatchesAcknowledged)] == [2]
+    assert [item.task for item in messages(effects, told.ReplayRequested)] == [0]
+    [again] = messages(effects, told.BatchesAcknowledged)
+    assert (again.task, again.below) == (1, 1)
 
 
 def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:

@@ -130,6 +130,8 @@ class Bystander(Observer):
     def __init__(self, options: Options, twin: Twin) -> None:
         self._wiring = options.wiring
         self._twin = twin
+        self._places = [{t: i for i, t in enumerate(row)} for row in self._wiring.downstream]
+        """By task, the place of each downstream task among its outputs."""
         self._warm = options.scheme.recovery is not Recovery.REPLAY
         sinks = options.wiring.sinks
         self._stable = dict.fromkeys(sinks, 0)
@@ -220,10 +222,10 @@ class Bystander(Observer):
 
     def sent(self, effect: Send) -> None:
         message = effect.message
-        if not isinstance(message, BatchArrived) or not message.stable:
+        if type(message) is not BatchArrived or not message.stable:
             return
-        below = self._wiring.downstream[message.upstream].index(message.task)
-        right = self._twin.outputs[message.upstream][message.batch][below]
+        upstream = message.upstream
+        right = self._twin.outputs[upstream][message.batch][self._places[upstream][message.task]]
         if message.payload != right:
             raise InvariantBroken(
                 "equal-message",

@@ -34,14 +34,9 @@ class Transport:
         self._kernel, self._nodes, self._operators, self._deliver = kernel, nodes, operators, tell
         self._network = network = options.network
         self._random = Random(derive_seed(options.seed, "world"))
-        far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
-        self._far_us = far
-        self._rack_us = far if near is None else near
-        self._local_us = far if local is None else local
-        self._pairs_us = network.pairs_us
+        self._links_us: Sequence[Sequence[int]] = network.pairs_us or _links_by_rack(options)
         self._jitter_us = network.jitter_us
         self._limited = network.bytes_per_s > 0
-        self._racks = [info.rack for info in options.nodes]
         self._blocked: Counter[tuple[int, int]] = Counter()
         """By how many faults a link is cut; links that are not cut are left out."""
         self.hosts: list[dict[int, int]] = [{} for _ in options.wiring.tasks]
@@ -87,24 +82,23 @@ class Transport:
         node = self._nodes[receiver]
         if node.cut or (self._blocked and (sender, receiver) in self._blocked):
             return
-        link = self.link_us(sender, receiver)
+        link = self._links_us[sender][receiver]
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self._operators[message.task].tuples((message.payload,))
             self.carried_tuples += tuples
             link += self._network.transfer_us(tuples)
         kernel = self._kernel
-        for delay in self.delays(link):
-            kernel.at(kernel.now + delay, MESSAGE, self._deliver, receiver, node.boot, message)
+        if self.loss_percent:
+            for delay in self.delays(link):
+                kernel.at(kernel.now + delay, MESSAGE, self._deliver, receiver, node.boot, message)
+            return
+        self.sent_messages += 1
+        at = kernel.now + link + int(self._random.random() * self._jitter_us)
+        kernel.at(at, MESSAGE, self._deliver, receiver, node.boot, message)
 
     def link_us(self, sender: int, receiver: int) -> int:
-        """The delay between two nodes, by pair or by rack."""
-        if self._pairs_us:
-            return self._pairs_us[sender][receiver]
-        if sender == receiver:
-            return self._local_us
-        if sender >= 0 and self._racks[sender] == self._racks[receiver]:
-            return self._rack_us
-        return self._far_us
+        """The delay between two nodes, or a node and the `COORDINATOR`."""
+        return self._links_us[sender][receiver]
 
     def delays(self, link_us: int) -> Sequence[int]:
         """One delay per delivery: none if lost, two if repeated."""
@@ -117,3 +111,15 @@ class Transport:
             return ()
         late = delay + int(self._random.random() * 50 * self._jitter_us)
         return (delay, late) if luck < 2 * self.loss_percent else (late,)
+
+
+def _links_by_rack(options: Options) -> list[list[int]]:
+    """The delay between every two nodes by their racks; the last row and column are the
+    coordinator's, which -1 finds."""
+    network, racks = options.network, [info.rack for info in options.nodes]
+    far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
+    near, local = far if near is None else near, far if local is None else local
+    links = [[near if one == other else far for other in racks] + [far] for one in racks]
+    for node, row in enumerate(links):
+        row[node] = local
+    return [*links, [far] * (len(racks) + 1)]
