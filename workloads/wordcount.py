@@ -7,7 +7,8 @@ every machine has. A word is a run of ASCII letters, digits and underscores, in 
 As a topology of tasks its depth can be chosen: the paper runs it with 5 and with 7 operators in
 a row (Table 1). Here these are: ``split`` (a line to words; reads the topic), ``lower``, as many
 ``pass`` operators as the depth asks for, ``count`` (per window and word, partitioned by word)
-and ``collect`` (one task with all results).
+and ``collect`` (one task with all results). Between them a word goes once per batch, with how
+often it came, as Spark's own aggregation counts before it exchanges.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,6 @@ from harness.topology.partitioning import Partitioning
 from workloads.base import Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
-    SOURCE_SCHEMA,
     Forward,
     Ints,
     PaneTask,
@@ -41,7 +40,6 @@ from workloads.toolkit.operators import (
     numbers,
     split_rows,
     timestamps,
-    totals,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +49,6 @@ NOT_IN_WORDS = "[^A-Za-z0-9_]+"
 """What separates words, as a regular expression that Java and Python read alike."""
 
 SHALLOWEST = 4
-WORDS = pa.schema([("word", pa.string())])
 COUNTS = pa.schema([("word", pa.string()), ("count", pa.int64())])
 RESULT = pa.schema([("window_start", pa.timestamp("us")), *COUNTS])
 WORDS_PER_LINE = 5.0
@@ -194,7 +191,7 @@ def program(
             case "lower":
                 return Lower(counters if chain[-1] == "lower" else None)
             case _:
-                return Words(counters) if operator == chain[-1] else Forward(WORDS)
+                return Words(counters) if operator == chain[-1] else Forward(COUNTS)
 
     return TableProgram(
         topology=Topology(operators=tuple(operators), edges=tuple(edges)),
@@ -212,66 +209,93 @@ _BLANKED = bytes(
 
 
 class Split(TableTask):
-    """Lines to words, as the query splits them."""
+    """Lines to words, as the query splits them, each with how often it came in this batch.
+
+    A batch repeats its words: a row stands for all of a word's occurrences, so that what the next
+    operators do, and what crosses between them, is a third of the words.
+    """
 
     reads_times = False
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
-        lines = joined(inputs, SOURCE_SCHEMA).column("value")
         # All lines as one text, its separators blanked: a third of what a regular expression
         # takes line by line. A byte of a character beyond ASCII separates words, too.
-        text = b"\n".join(lines.to_pylist()).translate(_BLANKED).decode("ascii")
-        words = pc.list_flatten(pc.ascii_split_whitespace(pa.array([text.strip()])))
-        if not text.strip():
-            words = words.slice(0, 0)
-        return None, (pa.table({"word": words}, schema=WORDS),)
+        text = _text([table.column("value") for table in inputs]).translate(_BLANKED).strip()
+        if not text:
+            return None, (COUNTS.empty_table(),)
+        words = pc.ascii_split_whitespace(pa.array([text], pa.string())).values
+        return None, (_counted(words),)
+
+
+def _text(columns: Sequence[pa.ChunkedArray]) -> bytes:
+    """All values of binary columns, joined by line feeds."""
+    chunks = [chunk for column in columns for chunk in column.chunks if len(chunk)]
+    texts = []
+    for chunk in chunks:
+        ends = pa.array([0, len(chunk)], pa.int32())
+        (text,) = pc.binary_join(pa.ListArray.from_arrays(ends, chunk), b"\n")
+        texts.append(text.as_py())
+    return b"\n".join(texts)
+
+
+def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
+    """Each distinct word, in the order of its first appearance, with how often it stands there;
+    or, where each stands for ``times`` of it, with their sum."""
+    encoded = words.dictionary_encode()
+    # Sums of floats up to 2**53 are exact.
+    sums = np.bincount(encoded.indices.to_numpy(), weights=times, minlength=len(encoded.dictionary))
+    return pa.Table.from_arrays([encoded.dictionary, sums.astype(np.int64)], schema=COUNTS)
 
 
 class Words(TableTask):
-    """A task that gives words to the next one, or, before the counters, how often each came in
-    this batch, to the counter that is the word's: a batch repeats its words, and what crosses the
-    full edge is then a row per distinct word."""
+    """A task that gives counted words to the next one, or, before the counters, to the counter
+    that is the word's."""
 
     def __init__(self, counters: int | None) -> None:
         """``counters`` is how many there are; None if another task stands between."""
         self.counters = counters
 
+    def tuples(self, inputs: Sequence[pa.Table | None]) -> int:
+        """Words: a row stands for as many as it counts."""
+        return sum(int(numbers(table, "count").sum()) for table in inputs if table is not None)
+
     def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
-        return joined(inputs, WORDS)
+        return joined(inputs, COUNTS)
 
     def work(
         self, state: None, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[None, tuple[pa.Table, ...]]:
         words = self.words(inputs)
-        if self.counters is None:
+        if self.counters is None or self.counters == 1:
             return None, (words,)
-        return None, _counted(words, self.counters)
+        if not words.num_rows:
+            return None, (words,) * self.counters
+        return None, split_rows(words, _counter_of(words, self.counters), self.counters)
 
 
 class Lower(Words):
     """Words in lower case."""
 
     def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
-        words = joined(inputs, WORDS)
+        words = joined(inputs, COUNTS)
         if not words.num_rows:
             return words
-        return pa.table({"word": pc.ascii_lower(words.column("word"))}, schema=WORDS)
+        lower = pc.ascii_lower(words.column("word").chunk(0))
+        return _counted(lower, numbers(words, "count"))
 
 
-def _counted(words: pa.Table, counters: int) -> tuple[pa.Table, ...]:
-    """A table of `COUNTS` per counter; words in the order in which they first appear."""
-    if not words.num_rows:
-        return (COUNTS.empty_table(),) * counters
-    encoded = words.column("word").combine_chunks().dictionary_encode()
-    times = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
-    counts = pa.table({"word": encoded.dictionary, "count": times}, schema=COUNTS)
-    if counters == 1:
-        return (counts,)
-    checksums = [crc32(word.encode()) % counters for word in encoded.dictionary.to_pylist()]
-    part: Ints = np.asarray(checksums, dtype=np.int64)
-    return split_rows(counts, part, counters)
+def _counter_of(words: pa.Table, counters: int) -> Ints:
+    """Which counter is each word's: the sum of its bytes decides, on every machine alike."""
+    column = words.column("word").combine_chunks()
+    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[column.offset :][: len(column) + 1]
+    letters = np.frombuffer(data, dtype=np.uint8)[: ends[-1]]
+    sums = np.add.reduceat(letters, ends[:-1], dtype=np.int64)
+    part: Ints = sums % counters
+    return part
 
 
 class Count(PaneTask):
@@ -280,16 +304,26 @@ class Count(PaneTask):
     schema, result = COUNTS, RESULT
 
     def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
+        """The words of a batch stand behind those of the pane until both are added up."""
         fresh = [table for table in inputs if table.num_rows]
-        if not fresh:
-            return pane
-        return totals(joined([pane, *fresh], COUNTS), ["word"], ["count"])
+        return pa.concat_tables([pane, *fresh]) if fresh else pane
+
+    def compact(self, pane: pa.Table) -> pa.Table:
+        return _summed([pane])
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
-        counts = totals(joined(panes, COUNTS), ["word"], ["count"])
+        counts = _summed(panes)
         assert counts.num_rows == 0 or numbers(counts, "count").min() > 0
         start = timestamps(np.full(counts.num_rows, window_start_us))
         return counts.add_column(0, "window_start", start)
+
+
+def _summed(tables: Sequence[pa.Table]) -> pa.Table:
+    """Counts of the same words added up."""
+    rows = joined([table for table in tables if table.num_rows], COUNTS)
+    if not rows.num_rows:
+        return rows
+    return _counted(rows.column("word").chunk(0), numbers(rows, "count"))
 
 
 ENTRY = Entry(

@@ -21,10 +21,11 @@ order. One row, so that a reader can never see half of a top 100.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from datasets.worldcup.facts import DAY_66_REQUESTS
 from datasets.worldcup.format import RECORD, RECORD_BYTES
@@ -35,6 +36,7 @@ from workloads.base import Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
+    Ints,
     PaneTask,
     TableProgram,
     TableTask,
@@ -42,9 +44,9 @@ from workloads.toolkit.operators import (
     joined,
     merging,
     numbers,
+    summed,
     timestamps,
-    totals,
-    whole_records,
+    whole_values,
 )
 from workloads.toolkit.records import behind_watermark
 
@@ -226,29 +228,30 @@ class SliceCount(TableTask):
         self.memory = timeline.batches_per_slide
 
     def initial(self) -> pa.Table:
-        return _SLICED.empty_table()
+        return _NO_SLICE
 
     def work(
         self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
-        if not self.tuples(inputs):
+        table = joined(inputs, SOURCE_SCHEMA)
+        whole, raw = whole_values(table, RECORD_BYTES)
+        if not len(raw):
             return self._without_records(state, batch)
-        rows, raw = whole_records(joined(inputs, SOURCE_SCHEMA), RECORD_BYTES)
-        records = raw.reshape(-1).view(RECORD)
-        fresh = pa.table(
-            {
-                "slice": numbers(rows, "offset") // SLICE_TUPLES,
-                "object": records["object"].astype(np.int64),
-                "requests": np.ones(len(records), dtype=np.int64),
-            }
+        offsets = numbers(table, "offset")[whole]
+        objects = raw.reshape(-1).view(RECORD)["object"]
+        keys, requests = summed(
+            np.concatenate([_keys(state), _key(offsets // SLICE_TUPLES, objects)]),
+            np.concatenate([numbers(state, "requests"), np.ones(len(raw), dtype=np.int64)]),
         )
-        counts = totals(joined([state, fresh], _SLICED), ["slice", "object"], ["requests"])
-        open_slice = _open_slice(rows) if rows.num_rows else _only(state)
-        if self.timeline.ends_pane(batch) or open_slice is None:
-            return self.initial(), (counts.select(COUNTS.names),)
-        full = numbers(counts, "slice") != open_slice
-        ready = counts.filter(pa.array(full)).select(COUNTS.names)
-        return counts.filter(pa.array(~full)), (ready,)
+        # Keys ascend, so those of the slice that is not full yet are the last ones.
+        last, open_from = int(offsets[-1]), len(keys)
+        if not self.timeline.ends_pane(batch) and last % SLICE_TUPLES != SLICE_TUPLES - 1:
+            open_from = int(np.searchsorted(keys, last // SLICE_TUPLES << OBJECT_BITS))
+        ready = _counts(keys[:open_from] & _OBJECT, requests[:open_from])
+        if open_from == len(keys):
+            return self.initial(), (ready,)
+        kept = [keys[open_from:] >> OBJECT_BITS, keys[open_from:] & _OBJECT, requests[open_from:]]
+        return pa.Table.from_arrays([pa.array(part) for part in kept], schema=_SLICED), (ready,)
 
     def _without_records(
         self, state: pa.Table, batch: int
@@ -256,20 +259,28 @@ class SliceCount(TableTask):
         """The open slice waits, until its pane ends."""
         if state.num_rows and self.timeline.ends_pane(batch):
             return self.initial(), (state.select(COUNTS.names),)
-        return state, (COUNTS.empty_table(),)
+        return state, (_NO_COUNTS,)
 
 
 _SLICED = pa.schema([("slice", pa.int64()), *COUNTS])
+_NO_SLICE, _NO_COUNTS = _SLICED.empty_table(), COUNTS.empty_table()
+"""Made once: most batches of a slow partition are empty, and cost next to nothing."""
+OBJECT_BITS = 32
+"""Of an object's number; above them in one key stands the slice, or the place of a hundred."""
+_OBJECT = (1 << OBJECT_BITS) - 1
 
 
-def _open_slice(rows: pa.Table) -> int | None:
-    """The slice of the last record, unless that record is the slice's last."""
-    last = int(numbers(rows, "offset")[-1])
-    return None if last % SLICE_TUPLES == SLICE_TUPLES - 1 else last // SLICE_TUPLES
+def _key(group: Ints, objects: NDArray[Any]) -> Ints:
+    key: Ints = group << OBJECT_BITS | objects.astype(np.int64)
+    return key
 
 
-def _only(state: pa.Table) -> int | None:
-    return int(numbers(state, "slice")[0]) if state.num_rows else None
+def _keys(state: pa.Table) -> Ints:
+    return _key(numbers(state, "slice"), numbers(state, "object"))
+
+
+def _counts(objects: Ints, requests: Ints) -> pa.Table:
+    return pa.Table.from_arrays([pa.array(objects), pa.array(requests)], schema=COUNTS)
 
 
 class MergeCounts(TableTask):
@@ -280,21 +291,25 @@ class MergeCounts(TableTask):
         self.memory = timeline.batches_per_slide
 
     def initial(self) -> pa.Table:
-        return COUNTS.empty_table()
+        return _NO_COUNTS
 
     def work(
         self, state: pa.Table, batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
-        if not self.tuples(inputs) and not (state.num_rows and self.timeline.ends_pane(batch)):
-            return state, (COUNTS.empty_table(),)
-        waiting = joined([state, *inputs], COUNTS)
-        full = waiting.num_rows - waiting.num_rows % SLICE_TUPLES
-        if self.timeline.ends_pane(batch):
-            full = waiting.num_rows
+        ends = self.timeline.ends_pane(batch)
+        fresh = [table for table in inputs if table.num_rows]
+        if not fresh and not (state.num_rows and ends):
+            return state, (_NO_COUNTS,)
+        waiting = joined([state, *fresh], COUNTS)
+        full = waiting.num_rows if ends else waiting.num_rows - waiting.num_rows % SLICE_TUPLES
+        if not full:
+            return waiting, (_NO_COUNTS,)
         taken = waiting.slice(0, full)
-        run = pa.array(np.arange(full) // SLICE_TUPLES)
-        merged = totals(taken.append_column("run", run), ["run", "object"], ["requests"])
-        return waiting.slice(full).combine_chunks(), (merged.select(COUNTS.names),)
+        hundreds = np.arange(full) // SLICE_TUPLES
+        keys, requests = summed(
+            _key(hundreds, numbers(taken, "object")), numbers(taken, "requests")
+        )
+        return waiting.slice(full).combine_chunks(), (_counts(keys & _OBJECT, requests),)
 
 
 class Top(PaneTask):
@@ -303,16 +318,25 @@ class Top(PaneTask):
     schema, result = COUNTS, RESULT
 
     def add(self, pane: pa.Table, inputs: Sequence[pa.Table]) -> pa.Table:
-        if not self.tuples(inputs):
-            return pane
-        return totals(joined([pane, *inputs], COUNTS), ["object"], ["requests"])
+        fresh = [table for table in inputs if table.num_rows]
+        return pa.concat_tables([pane, *fresh]) if fresh else pane
+
+    def compact(self, pane: pa.Table) -> pa.Table:
+        return _by_object([pane])
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
-        window = totals(joined(panes, COUNTS), ["object"], ["requests"])
+        window = _by_object(panes)
         if not window.num_rows:
-            return RESULT.empty_table()
+            return self.nothing
         start = timestamps([window_start_us])
         return pa.table({"window_start": start, "top": [top_text(window)]}, schema=RESULT)
+
+
+def _by_object(tables: Sequence[pa.Table]) -> pa.Table:
+    rows = joined([table for table in tables if table.num_rows], COUNTS)
+    if not rows.num_rows:
+        return rows
+    return _counts(*summed(numbers(rows, "object"), numbers(rows, "requests")))
 
 
 def top_text(counts: pa.Table) -> str:

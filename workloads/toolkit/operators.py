@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from harness.errors import UsageError
@@ -39,6 +39,9 @@ SOURCE_SCHEMA = pa.schema(
 """What a source task reads, as in Spark's Kafka source; ``timestamp`` is the intended time."""
 
 Ints = NDArray[np.int64]
+
+COMPACT_EVERY = 16
+"""Batches between two times at which a pane that is being filled is made smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +220,19 @@ class PaneTask(TableTask):
         """The pane with the rows of one batch."""
         return joined([pane, *inputs], self.schema)
 
+    def compact(self, pane: pa.Table) -> pa.Table:
+        """The same pane in fewer rows. It is asked for once the pane is full, and every
+        `COMPACT_EVERY` batches, so that `add` need not do for each what can be done for many."""
+        return pane
+
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
         """The result of a window that consists of ``panes``."""
         raise NotImplementedError
+
+    @cached_property
+    def nothing(self) -> pa.Table:
+        """Its result where no window ends: the same table each time, which is made once."""
+        return self.result.empty_table()
 
     def initial(self) -> tuple[pa.Table, ...]:
         return (self.schema.empty_table(),)
@@ -228,9 +241,13 @@ class PaneTask(TableTask):
         self, state: tuple[pa.Table, ...], batch: int, inputs: Sequence[pa.Table]
     ) -> tuple[tuple[pa.Table, ...], tuple[pa.Table, ...]]:
         *finished, filling = state
-        panes = (*finished, self.add(filling, inputs))
-        if not self.timeline.ends_pane(batch):
-            return panes, (self.result.empty_table(),)
+        pane = self.add(filling, inputs)
+        ends = self.timeline.ends_pane(batch)
+        if ends or (batch + 1) % COMPACT_EVERY == 0:
+            pane = self.compact(pane)
+        panes = (*finished, pane)
+        if not ends:
+            return panes, (self.nothing,)
         result = self.conclude(self.timeline.window_start_us(batch), panes)
         oldest = max(len(panes) - self.timeline.panes_per_window + 1, 0)
         return (*panes[oldest:], self.schema.empty_table()), (result,)
@@ -240,6 +257,8 @@ def joined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """The rows of ``tables``, one table after the other, in one piece."""
     if not tables:
         return schema.empty_table()
+    if len(tables) == 1 and tables[0].column(0).num_chunks == 1:
+        return tables[0]
     return pa.concat_tables(tables).combine_chunks()
 
 
@@ -254,15 +273,31 @@ def whole_records(table: pa.Table, size: int) -> tuple[pa.Table, NDArray[np.uint
 
     Markers are shorter and contribute to no result.
     """
-    lengths = pc.fill_null(pc.binary_length(table.column("value")), 0)
-    rows = table.filter(pc.equal(lengths, size)).combine_chunks()
-    if not rows.num_rows:
-        return rows, np.zeros((0, size), dtype=np.uint8)
-    values = rows.column("value").chunk(0)
+    whole, raw = whole_values(table, size)
+    return (table if whole.all() else table.filter(pa.array(whole)).combine_chunks()), raw
+
+
+def whole_values(table: pa.Table, size: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Which values are ``size`` bytes long, and those values as a ``(rows, size)`` array."""
+    if not table.num_rows:
+        return np.zeros(0, dtype=bool), np.zeros((0, size), dtype=np.uint8)
+    values = table.column("value").combine_chunks()
     _, offsets, data = values.buffers()
-    first = int(np.frombuffer(offsets, dtype=np.int32)[values.offset])
-    raw = np.frombuffer(data, dtype=np.uint8)[first : first + rows.num_rows * size]
-    return rows, raw.reshape(-1, size)
+    ends = np.frombuffer(offsets, dtype=np.int32)[values.offset :][: len(values) + 1]
+    whole = np.diff(ends) == size
+    if data is None or not whole.any():
+        return whole, np.zeros((0, size), dtype=np.uint8)
+    raw = np.frombuffer(data, dtype=np.uint8)
+    if whole.all():
+        return whole, raw[ends[0] : ends[-1]].reshape(-1, size)
+    return whole, raw[ends[:-1][whole][:, np.newaxis] + np.arange(size)]
+
+
+def summed(keys: Ints, amounts: Ints) -> tuple[Ints, Ints]:
+    """The distinct ``keys``, ascending, and the sum of each one's ``amounts`` (below 2**53)."""
+    distinct_keys, place = np.unique(keys, return_inverse=True)
+    sums = np.bincount(place, weights=amounts, minlength=len(distinct_keys))
+    return distinct_keys, sums.astype(np.int64)
 
 
 def totals(table: pa.Table, keys: Sequence[str], summed: Sequence[str]) -> pa.Table:

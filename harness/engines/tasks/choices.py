@@ -24,6 +24,7 @@ PARAMETERS: Mapping[str, str] = {
     "heartbeat_s": "seconds between a node's heartbeats (0.25)",
     "suspect_s": "seconds of silence after which a node is treated as lost (1)",
     "by_connection": "whether the end of a connection counts as a death (true)",
+    "notes_progress": "whether every batch is noted, as recoveries are measured by (true)",
     "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
     "bound_s": "how long a failure must last before output is tentative (0)",
     "placement": "task to the node of its first primary, by number and comma (in turn, by rack)",

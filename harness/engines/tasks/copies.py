@@ -18,14 +18,18 @@ from harness.engines.tasks.exchange import (
     EARLIEST,
     FOR_COPY,
     FROM_NODE,
+    MOST_PATIENCE_S,
     NEWEST,
     SENT_AT,
+    SHARE_OF_BATCH,
     OutputTail,
     Sender,
     SourceReader,
     Tail,
+    consumer_settings,
     header,
     message_of,
+    source_settings,
 )
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
@@ -43,7 +47,9 @@ class Copies:
         self.node, self.boot, self.job = node, boot, job
         self._arrivals = Arrivals(job.links, node) if job.links else None
         """None where no link is declared: most runs."""
-        self._client, self._sender = client, sender
+        self._client, self._sender = consumer_settings(client), sender
+        patience_s = min(MOST_PATIENCE_S, SHARE_OF_BATCH * job.batch_us / 1e6)
+        self._source_client = source_settings(client, patience_s)
         self._operators = job.program.operators
         self._tails: dict[int, list[Tail]] = {}
         """Task to what is read for its copy here."""
@@ -194,7 +200,14 @@ class Copies:
             with_times=getattr(self._operators[effect.task], "reads_times", True),
             give=give,
         )
-        tail = Tail(self._client, topic, partition, reader.begin(), deliver=reader.take)
+        tail = Tail(
+            self._source_client,
+            topic,
+            partition,
+            reader.begin(),
+            deliver=reader.take,
+            due=reader.completes,
+        )
         self._sources[effect.task] = reader, tail
         kept = self._tails.setdefault(effect.task, [])
         kept[1:] = [tail]

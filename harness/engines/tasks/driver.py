@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 WORKER_VARIABLE = "FAULTLINE_WORKER"
 RESUBMIT_S = 0.05
 """Before a node whose task did not even begin is placed again."""
-_COUNT_S = 0.1
+_COUNT_S, _COUNT_LATER_S = 0.1, 2.0
+"""Between two looks at the executors: until nodes are placed on them, and from then on, when
+nobody waits for the answer and each look costs the virtual machine a millisecond."""
 
 
 def place(context: SparkContext, element: Any, host: str) -> Any:
@@ -69,6 +71,7 @@ class Driver:
         self._context.setLogLevel("ERROR")
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._count_s = _COUNT_S
         emit({"event": "session", "application": self._context.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
 
@@ -76,6 +79,7 @@ class Driver:
         """Start every node, and again whenever one ends. Each entry: ``host``, ``arguments``."""
         from pyspark import InheritableThread
 
+        self._count_s = _COUNT_LATER_S
         for node in nodes:
             thread = InheritableThread(target=self._keep, args=(node,), daemon=True)
             thread.start()
@@ -118,7 +122,7 @@ class Driver:
 
     def _count_executors(self) -> None:
         known = -1
-        while not self._stopping.wait(_COUNT_S):
+        while not self._stopping.wait(self._count_s):
             try:
                 count = self._context._jsc.sc().getExecutorMemoryStatus().size() - 1
             except Exception:  # the context is being stopped

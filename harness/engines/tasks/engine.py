@@ -219,6 +219,7 @@ class TaskEngine:
             data_topic=self._data,
             out_topic=work.out_topic,
             out_partitions=work.out_partitions,
+            notes_progress=bool(given.get("notes_progress", True)),
             by_connection=bool(given.get("by_connection", True)),
             speed=speed_of(given),
             links=links_of(given, nodes),

@@ -36,7 +36,12 @@ microseconds of the sender's monotonic clock; the sink task that published a rec
 
 _POLL_S = 1.0
 _AT_ONCE = 2_000
+_MOST_HELD = 20_000
+"""Records that a reader may keep back until their batch is complete."""
 _ASK_S = 10.0
+SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.05
+"""How long a source's reader lets the broker gather records before it takes them: a share of a
+batch, at most so long. Each answer costs a tenth of a millisecond, whatever it holds."""
 
 Settings = Mapping[str, Any]
 
@@ -56,6 +61,15 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "queued.max.messages.kbytes": 16_384,
         "socket.nagle.disable": True,
         "log_level": 2,
+    }
+
+
+def source_settings(client: Settings, patience_s: float) -> dict[str, Any]:
+    """For a reader that would rather have many records than the first one at once."""
+    return {
+        **consumer_settings(client),
+        "fetch.min.bytes": 1 << 20,
+        "fetch.wait.max.ms": max(1, round(patience_s * 1000)),
     }
 
 
@@ -99,12 +113,16 @@ class Tail:
         *,
         deliver: Callable[[Sequence[Message]], None],
         ready: Callable[[int], None] = lambda end: None,
+        due: Callable[[Message], bool] = lambda newest: True,
     ) -> None:
-        """Both callbacks are called in the running event loop: ``ready`` once the position is
-        fixed, with where the partition ended then, ``deliver`` with messages in their order."""
+        """``client`` are settings of a consumer. Two callbacks are called in the running event
+        loop: ``ready`` once the position is fixed, with where the partition ended then,
+        ``deliver`` with messages in their order. ``due`` is asked in the reader's thread: messages
+        are kept back until it is true of the newest, because waking the loop costs more than
+        most of them."""
         self._client, self._begin = client, begin
         self._place = (topic, partition)
-        self._deliver, self._ready = deliver, ready
+        self._deliver, self._ready, self._due = deliver, ready, due
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self._may_read = threading.Event()
@@ -127,7 +145,8 @@ class Tail:
         self._may_read.set()
 
     def _run(self) -> None:
-        consumer = Consumer(consumer_settings(self._client))
+        consumer = Consumer(self._client)
+        held: list[Message] = []
         try:
             self._position(consumer)
             while not self._stopped:
@@ -137,7 +156,10 @@ class Tail:
                     continue
                 # `consume` would wait its whole timeout for a full batch.
                 messages = [first, *consumer.consume(_AT_ONCE, 0)]
-                self._call(self._give, [m for m in messages if m.error() is None])
+                held += [m for m in messages if m.error() is None]
+                if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
+                    self._call(self._give, held)
+                    held = []
         finally:
             consumer.close()
 
@@ -251,6 +273,11 @@ class SourceReader:
     def begin(self) -> Begin:
         return Begin(at_ms=(self._start_us + self.next * self._batch_us) // 1000)
 
+    def completes(self, newest: Message) -> bool:
+        """Whether a batch is complete once this record has come. May be asked in any thread: one
+        that sees an older `next` says yes too often, and nothing is lost by that."""
+        return _time_us(newest) >= self._start_us + (self.next + 1) * self._batch_us
+
     def take(self, messages: Sequence[Message]) -> None:
         """The next records of the partition. Only those at a boundary are asked for their time."""
         at, last = 0, _time_us(messages[-1])
@@ -333,5 +360,6 @@ def entry_of(message: Message, sink: int) -> OutputEntry | None:
 
 __all__ = [
     "EARLIEST", "FOR_COPY", "NEWEST", "OF_SINK", "Begin", "OutputRecord", "OutputTail", "Sender",
-    "SourceReader", "Tail", "entry_of", "header", "message_of",
+    "SourceReader", "Tail", "consumer_settings", "entry_of", "header", "message_of",
+    "source_settings",
 ]  # fmt: skip

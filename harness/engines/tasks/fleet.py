@@ -33,6 +33,8 @@ CONF = {
     "spark.locality.wait": "3600s",
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "false",
+    # A job lasts as long as its node: nobody watches a bar that never moves.
+    "spark.ui.showConsoleProgress": "false",
     "spark.python.daemon.module": "harness.engines.tasks.daemon",
 }
 

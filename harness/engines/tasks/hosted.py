@@ -60,7 +60,7 @@ class Hosted(Copies):
             scheme=job.scheme,
             initial=lambda task: self._operators[task].initial(),
             info=job.nodes[node],
-            notes_progress=True,
+            notes_progress=job.notes_progress,
         )
 
     def start(self) -> None:

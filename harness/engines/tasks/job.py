@@ -50,6 +50,8 @@ class Job:
     """A partition per task: what the copies of that task receive."""
     out_topic: str
     out_partitions: int
+    notes_progress: bool = True
+    """Whether nodes tell of every batch of a primary, as measuring recoveries needs it."""
     by_connection: bool = True
     """Whether the end of a node's connection counts as its death, or missing heartbeats alone."""
     speed: Speed = field(default_factory=Speed)
