@@ -91,6 +91,9 @@ class Victim:
     effect. This, not a pid, is the proof of a kill: some backends have no pids to show."""
     at_unix_s: float
     """When it was done: when the last process had been signalled, when the command came back."""
+    began_unix_s: float | None = None
+    """Just before the first signal: between the two instants it happened. Where a backend does not
+    say, only the later one is known."""
     executors: int | None = None
     """How many executors, or registered hosts of a node, were among what it was done to: a worker
     on which nothing ran is no failure of an engine. None where the backend cannot see them."""

@@ -248,6 +248,8 @@ class Signalled:
 
     processes: tuple[ProcessStat, ...]
     """As they were just before."""
+    began_unix_s: float
+    """Just before the first of them was signalled."""
     at_unix_s: float
     """When the last of them had been signalled."""
 
@@ -259,12 +261,14 @@ def signal_all(find: Callable[[], Iterable[ProcessStat]], number: signal.Signals
     """
     seen: set[ProcessIdentity] = set()
     reached: list[ProcessStat] = []
-    at_unix_s = time.time()
+    began_unix_s = at_unix_s = time.time()
     while fresh := [stat for stat in find() if stat.identity not in seen]:
+        if not seen:
+            began_unix_s = time.time()
         reached.extend(stat for stat in fresh if send_signal(stat.identity, number))
         seen.update(stat.identity for stat in fresh)
         at_unix_s = time.time()
-    return Signalled(processes=tuple(reached), at_unix_s=at_unix_s)
+    return Signalled(processes=tuple(reached), began_unix_s=began_unix_s, at_unix_s=at_unix_s)
 
 
 def wait_until_gone(identities: Iterable[ProcessIdentity], *, limit_s: float) -> bool:

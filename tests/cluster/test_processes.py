@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -109,8 +110,10 @@ def test_signal_all_reaches_what_is_forked_meanwhile(run: str) -> None:
             passes += 1
             return [s for s in marked(run) if s.pid == parent.pid or passes > 1]
 
+        before = time.time()
         done = signal_all(find, signal.SIGKILL)  # type: ignore[arg-type]
         assert {stat.pid for stat in done.processes} == {process.pid, child}
+        assert before <= done.began_unix_s <= done.at_unix_s <= time.time()
         assert wait_until_gone([parent, rest], limit_s=10)
 
 

@@ -76,6 +76,17 @@ def test_all_at_once_is_as_one_by_one() -> None:
     assert found == cut(times)
 
 
+def test_a_reader_knows_which_record_completes_a_batch() -> None:
+    reader = SourceReader(
+        first=1, start_us=START_US, batch_us=BATCH_US, partition=0, give=lambda batch, table: None
+    )
+    assert not reader.completes(Record(199, 0))
+    assert reader.completes(Record(200, 1))
+    reader.take([Record(150, 0), Record(200, 1)])
+    assert not reader.completes(Record(200, 1)), "that batch is given already"
+    assert reader.completes(Record(300, 2))
+
+
 def test_a_sink_reads_what_is_its_own() -> None:
     seen: list[int] = []
     tail = OutputTail(3, lambda reader: seen.append(reader.term))

@@ -289,6 +289,7 @@ class Workers:
                 executors=sum(stat.identity in engines for stat in reached[share.node.name]),
                 processes=tuple(sorted(stat.pid for stat in reached[share.node.name])),
                 at_unix_s=done.at_unix_s,
+                began_unix_s=done.began_unix_s,
             )
             for share in shares
         ]
