@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import click
 
+from harness.cli.options import cluster_option
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
 from harness.text import did_you_mean, format_duration
@@ -17,6 +18,7 @@ _EPILOG = """\b
 Examples:
   ./faultline endure --kills 20
   ./faultline endure --kills 1000 --seed 7 --scheme active
+  ./faultline endure --kills 100 --network namespaces        cut racks off, too
 """
 
 
@@ -27,7 +29,7 @@ Examples:
 @click.option("--workload", "workload_name", default="word-count", show_default=True)
 @click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
               help="Records per second, of all sources together.")  # fmt: skip
-@click.option("--cluster", "backend", default="local", show_default=True)
+@cluster_option
 @json_option
 def command(
     kills: int,
@@ -40,10 +42,11 @@ def command(
 ) -> None:
     """Kill nodes, racks and the coordinator of the task engine, live, until so many were killed.
 
-    Kills come at random instants, during recoveries too, and nodes are frozen for a while. After
-    each pass its output is compared with every batch computed once and in order over the same
-    input. The exit code is 1 if a result was lost, delivered twice, wrong, taken back, or left
-    tentative, or if a process was left behind.
+    Kills come at random instants, during recoveries too, and nodes are frozen for a while; where
+    the cluster can do it (--network namespaces, --cluster docker), racks are cut off the network.
+    After each pass its output is compared with every batch computed once and in order over the
+    same input. The exit code is 1 if a result was lost, delivered twice, wrong, taken back, or
+    left tentative, or if a process was left behind.
     """
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
@@ -63,7 +66,9 @@ def command(
     )  # fmt: skip
     say = _speaker()
     began = time.monotonic()
-    cluster = find_backend(backend).make(spec)
+    place = find_backend(backend)
+    place.enter(sys.argv[1:])
+    cluster = place.make(spec)
     with cluster:
         cluster.start(say)
         setup = Setup(scheme=scheme or "checkpoint", parameters={"checkpoint_s": 2.0})

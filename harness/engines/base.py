@@ -55,6 +55,9 @@ class EventKind(StrEnum):
     """Something of the engine's own ended with an error, in ``detail["error"]``."""
     RESTARTED = "restarted"
     """What had failed runs again."""
+    FENCED = "fenced"
+    """A copy of ``target`` that had been replaced still published something, and every reader
+    drops it. Known once the output has been read."""
     EXECUTORS = "executors"
     """``detail["count"]`` executors or nodes are at work now."""
 

@@ -299,13 +299,14 @@ class Pass:
         usage: pd.DataFrame,
         drained: bool,
     ) -> PassRecord:
+        deliveries = self._engine.read(messages, self.work, start)
         events = self._engine.events()
         return PassRecord(
             name=self.plan.name,
             start_unix_s=start,
             plan=self._load,
             load=load,
-            deliveries=self._engine.read(messages, self.work, start),
+            deliveries=deliveries,
             injected=injected,
             batches=_frame([e for e in events if e.kind is EventKind.PROGRESS], start),
             incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),

@@ -5,7 +5,6 @@ Everything here runs inside namespaces. Outside, one test starts this very file 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,15 +15,12 @@ import pytest
 from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
-from harness.cluster.local.network import Bytes, Namespaces, inside, read_counters, why_not
+from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
 from harness.cluster.processes import marked
-from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.helpers import PORT, connected, eventually, listener, unacknowledged
-
-only_inside = pytest.mark.skipif(not inside(), reason="runs inside namespaces")
-only_outside = pytest.mark.skipif(inside(), reason="runs outside")
+from tests.cluster.inside import only_inside, only_outside, ran_inside, started_inside
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,28 +30,11 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*network._ENTER, sys.executable, "-P", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, network.INSIDE_VARIABLE: network.NAMESPACES},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @only_outside
 @pytest.mark.cluster
 @pytest.mark.spark
 def test_all_of_it_inside() -> None:
-    if why := why_not():
-        pytest.skip(f"no namespaces here: {why}")
-    done = started_inside(
-        "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", str(Path(__file__))
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "skipped" in done.stdout, "what runs outside alone was skipped, the rest ran"
+    assert "skipped" in ran_inside(Path(__file__)), "what runs outside alone was skipped"
 
 
 @only_outside

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cluster.base import Node
 from harness.engines.codec import encode
-from harness.engines.tasks.endure import RACK_GAP_S, Tally, schedule
+from harness.engines.tasks.endure import RACK_GAP_S, RUN_S, Tally, schedule
 from harness.engines.tasks.trial import Disturb, judged
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
@@ -44,7 +44,7 @@ def undo(batch: int) -> OutputRecord:
 
 
 def verdict(*entries: OutputEntry) -> dict[str, int]:
-    """What is wrong with these entries where a: 1 and b: 2 are due; what is 0 is left out."""
+    """What is to be said of these entries where a: 1 and b: 2 are due; what is 0 is left out."""
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)
@@ -67,17 +67,14 @@ def test_what_is_due_is_right() -> None:
 
 
 def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
-    assert (
-        verdict(
-            CLAIM,
-            batch(1, stable(0, a=1)),
-            batch(1, stable(0, a=1)),
-            OutputClaim(term=2),
-            batch(2, stable(1, b=7)),
-            batch(1, stable(1, b=2), term=2),
-        )
-        == {}
-    )
+    assert verdict(
+        CLAIM,
+        batch(1, stable(0, a=1)),
+        batch(1, stable(0, a=1)),
+        OutputClaim(term=2),
+        batch(2, stable(1, b=7)),
+        batch(1, stable(1, b=2), term=2),
+    ) == {"fenced": 1}
 
 
 def test_a_correction_is_right() -> None:
@@ -117,13 +114,27 @@ def test_a_schedule_follows_from_its_seed() -> None:
 
 def test_schedules_kill_everything_and_leave_time() -> None:
     found = [d for number in range(40) for d in schedule(1, number, NODES)]
-    assert {d.kind for d in found} == set(Disturb)
+    assert {d.kind for d in found} == set(Disturb) - {Disturb.CUT}
     assert {d.target for d in found if d.kind is Disturb.KILL} >= {"r1", "r2", "r1n1", "r2n2"}
     for number in range(40):
         racks = [d.at_s for d in schedule(1, number, NODES) if d.target in ("r1", "r2")]
         assert all(b - a >= RACK_GAP_S - 0.01 for a, b in pairwise(racks))
         last = [d.at_s + d.for_s for d in schedule(1, number, NODES)]
         assert last == sorted(last)
+
+
+def test_with_cuts_one_rack_at_a_time_is_away_and_the_other_not_killed() -> None:
+    for number in range(40):
+        found = schedule(1, number, NODES, cuts=True)
+        away_until_s = 0.0
+        for disturbance in found:
+            if disturbance.kind is Disturb.CUT or disturbance.target in ("r1", "r2"):
+                assert disturbance.at_s >= away_until_s, found
+            if disturbance.kind is Disturb.CUT:
+                assert disturbance.target in ("r1", "r2")
+                away_until_s = disturbance.at_s + disturbance.for_s
+                assert away_until_s <= RUN_S, "all are healed before the load ends"
+    assert any(d.kind is Disturb.CUT for d in found)
 
 
 def test_a_tally_fails_on_anything_that_is_wrong() -> None:

@@ -26,7 +26,7 @@ from harness.engines.tasks.choices import (
 )
 from harness.engines.tasks.fleet import Fleet
 from harness.engines.tasks.job import Job, files_of, wiring_for
-from harness.engines.tasks.reading import plain, read_input, read_results
+from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
@@ -62,6 +62,8 @@ class TaskEngine:
         """How many events the coordinators had said when the pass began."""
         self._unix_us = 0
         """What the wall clock is ahead of the monotonic one."""
+        self._fenced: Sequence[Fenced] = ()
+        """Of the messages that were read last."""
 
     def configure(self, setup: Setup) -> None:
         """A pass brings its own scheme, so the same processes serve any."""
@@ -113,10 +115,13 @@ class TaskEngine:
         self._work = None
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
-        return read_results(messages, work.workload, start_unix_s)
+        reading = Reading(work.workload)
+        results = read_results(messages, reading, start_unix_s)
+        self._fenced = reading.fenced
+        return results
 
     def events(self) -> Sequence[Event]:
-        found = [*self._recoveries(), *self._deaths(), *self._unstored()]
+        found = [*self._recoveries(), *self._deaths(), *self._unstored(), *self._dropped()]
         return sorted(found, key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
@@ -275,6 +280,16 @@ class TaskEngine:
                     cause="a checkpoint was not stored",
                     detail={"error": noted.note.why},
                 )
+
+    def _dropped(self) -> Iterator[Event]:
+        """What copies that had been replaced still published."""
+        for fenced in self._fenced:
+            yield Event(
+                kind=EventKind.FENCED,
+                at_unix_s=fenced.at_ms / 1000,
+                target=self._running().wiring.names[fenced.sink],
+                cause=f"term {fenced.term} was over",
+            )
 
     def _unix_s(self, at_us: int) -> float:
         return (at_us + self._unix_us) / 1e6

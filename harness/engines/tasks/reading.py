@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
 from harness.measure.versions import Stability
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.output import OutputReader
+from harness.protocol.output import OutputBatch, OutputReader
 from workloads.base import Workload
 from workloads.toolkit.operators import SOURCE_SCHEMA
 
@@ -27,17 +28,29 @@ _STABILITY = {
 _WITHIN_S = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """A publication of a copy that had been replaced, and did not know it yet."""
+
+    sink: int
+    at_ms: int
+    """When it came into the log, in milliseconds of the wall clock."""
+    term: int
+
+
 class Reading:
     """Follows the out topic, sink by sink."""
 
     def __init__(self, workload: Workload) -> None:
-        self._workload = workload
+        self.workload = workload
         self._readers: dict[int, OutputReader] = {}
         self._standing: dict[int, dict[int, pd.DataFrame]] = {}
         """Sink to batch to the tentative results that no undo has taken back."""
         self._stable_below: dict[int, int] = {}
         self.undone_stable = 0
         """Stable outputs that an undo claims to take back: there must be none."""
+        self.fenced: list[Fenced] = []
+        """What was dropped because a later claim had ended its term."""
 
     def take(self, message: Message) -> list[pd.DataFrame]:
         """The results that a message delivers; none if it is fenced off, repeated or a claim."""
@@ -50,6 +63,8 @@ class Reading:
                 remedy="see who else writes to this broker",
             ) from error
         reader = self._readers.setdefault(message.copy, OutputReader())
+        if isinstance(entry, OutputBatch) and entry.term < reader.term:
+            self.fenced.append(Fenced(sink=message.copy, at_ms=message.append_ms, term=entry.term))
         frames = []
         for record in reader.accept(entry):
             self._check(message.copy, record)
@@ -75,14 +90,14 @@ class Reading:
         if record.kind is Kind.UNDO:
             void = [standing.pop(batch) for batch in sorted(standing) if batch >= record.batch]
             found = pd.concat(void) if void else self._frame(None)
-            return found.assign(**dict.fromkeys(self._workload.values))
+            return found.assign(**dict.fromkeys(self.workload.values))
         found = self._frame(record.payload)
         if record.kind is Kind.TENTATIVE:
             standing[record.batch] = found
         return found
 
     def _frame(self, payload: Any) -> pd.DataFrame:
-        columns = self._workload.columns
+        columns = self.workload.columns
         table = payload.value if isinstance(payload, Encoded) else payload
         if table is None or not table.num_rows:
             return pd.DataFrame(columns=columns)
@@ -103,11 +118,11 @@ def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def read_results(
-    messages: Sequence[Message], workload: Workload, start_unix_s: float
+    messages: Sequence[Message], reading: Reading, start_unix_s: float
 ) -> pd.DataFrame:
     """What messages of the out topic deliver: ``window_start_s``, the workload's other columns,
     ``arrival_s``, ``copy`` (the sink task), ``stability``."""
-    reading = Reading(workload)
+    workload = reading.workload
     # Within a partition the order is the log's; between partitions it does not matter.
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
     frames = [frame for message in ordered for frame in reading.take(message)]

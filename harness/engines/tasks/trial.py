@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class Disturb(StrEnum):
     """A node, or a rack with its workers, which come back at once."""
     PAUSE = "pause"
     """A node is frozen for a while, its connections stay open."""
+    CUT = "cut"
+    """A rack is cut off the network for a while: it goes on alone, and nobody hears it."""
     COORDINATOR = "coordinator"
     """The coordinator's process is killed and started again."""
 
@@ -57,7 +60,7 @@ class Disturbance:
     target: str = ""
     """A node or a rack."""
     for_s: float = 0.0
-    """How long a pause lasts."""
+    """How long a pause or a cut lasts."""
 
     def __str__(self) -> str:
         lasting = f" for {self.for_s:.2f} s" if self.for_s else ""
@@ -70,6 +73,8 @@ class Verdict:
 
     kills: int
     """Nodes and coordinators that were killed; counted when a process was reached."""
+    cuts: int = 0
+    """Nodes that were cut off the network while they lived."""
     results: int
     """That are due: in the truth."""
     lost: int
@@ -86,6 +91,9 @@ class Verdict:
     """Results that were delivered as tentative ones; any number may be."""
     corrected: int = 0
     """Tentative results that were taken back."""
+    fenced: int = 0
+    """Publications of a copy that had been replaced, which every reader drops: a copy that was
+    frozen or cut off goes on for a moment after it is back."""
 
     @property
     def failures(self) -> int:
@@ -102,7 +110,12 @@ class Verdict:
 
 
 def judged(
-    messages: Sequence[Message], truth: pd.DataFrame, workload: Workload, *, kills: int
+    messages: Sequence[Message],
+    truth: pd.DataFrame,
+    workload: Workload,
+    *,
+    kills: int,
+    cuts: int = 0,
 ) -> Verdict:
     """Compare what the out topic held with the ``truth`` (the workload's columns)."""
     reading = Reading(workload)
@@ -117,6 +130,7 @@ def judged(
     missing = truth[columns].merge(once[identity], on=identity, how="left", indicator="side")
     return Verdict(
         kills=kills,
+        cuts=cuts,
         results=len(truth),
         lost=int((missing["side"] == "left_only").sum()),
         duplicated=len(stable) - len(once),
@@ -125,6 +139,7 @@ def judged(
         uncorrected=reading.standing(),
         tentative=int((found["stability"] == Stability.TENTATIVE.value).sum()),
         corrected=int((found["stability"] == Stability.UNDO.value).sum()),
+        fenced=len(reading.fenced),
     )
 
 
@@ -152,6 +167,8 @@ class Trial:
         self._load = load_plan(workload, rate, self._topic_of, marker_s=interval_s)
         self.killed: list[Victim] = []
         """Nodes that a kill has reached, in order."""
+        self.cut: list[Victim] = []
+        """Nodes that a cut has reached, in order."""
         self.coordinator_kills = 0
         self.start_unix_s = 0.0
         self.truth = pd.DataFrame()
@@ -187,9 +204,9 @@ class Trial:
             self.start_unix_s = align(time.time() + HEAD_START_S, workload.slide_s)
             generator.start(self.start_unix_s)
             engine.begins_at(self.start_unix_s)
-            for disturbance in sorted(disturbances, key=lambda d: d.at_s):
-                self._wait_until(disturbance.at_s)
-                self._disturb(disturbance)
+            for at_s, step in self._steps(disturbances):
+                self._wait_until(at_s)
+                step()
             while not generator.wait(0.2):
                 engine.raise_problems()
             self._finish()
@@ -198,7 +215,11 @@ class Trial:
             engine.end()
         generator.result()
         return judged(
-            messages, self.truth, workload, kills=len(self.killed) + self.coordinator_kills
+            messages,
+            self.truth,
+            workload,
+            kills=len(self.killed) + self.coordinator_kills,
+            cuts=len(self.cut),
         )
 
     def _wait_until(self, at_s: float) -> None:
@@ -224,6 +245,20 @@ class Trial:
         end = self.start_unix_s + self._load.duration_s
         return truth[truth[self.workload.window_start] <= round(end * 1000)]
 
+    def _steps(
+        self, disturbances: Sequence[Disturbance]
+    ) -> list[tuple[float, Callable[[], object]]]:
+        """What is done, and when: what lasts has an end of its own, and others may come before."""
+        steps: list[tuple[float, Callable[[], object]]] = []
+        for disturbance in disturbances:
+            steps.append((disturbance.at_s, partial(self._disturb, disturbance)))
+            if disturbance.kind in _ENDS:
+                end = partial(
+                    self.engine.fleet.cluster.apply, _ENDS[disturbance.kind], disturbance.target
+                )
+                steps.append((disturbance.at_s + disturbance.for_s, end))
+        return sorted(steps, key=lambda step: step[0])
+
     def _disturb(self, disturbance: Disturbance) -> None:
         self._report(str(disturbance))
         fleet = self.engine.fleet
@@ -237,9 +272,13 @@ class Trial:
                 fleet.begin(self.engine.job)
             case Disturb.PAUSE:
                 fleet.cluster.apply(Action.PAUSE, disturbance.target)
-                time.sleep(disturbance.for_s)
-                fleet.cluster.apply(Action.RESUME, disturbance.target)
+            case Disturb.CUT:
+                victims = fleet.cluster.apply(Action.CUT, disturbance.target)
+                self.cut += [victim for victim in victims if victim.felt]
             case Disturb.KILL:
                 victims = fleet.cluster.apply(Action.KILL, disturbance.target)
                 self.killed += [victim for victim in victims if victim.reached]
                 fleet.cluster.apply(Action.RESTART, disturbance.target)
+
+
+_ENDS = {Disturb.PAUSE: Action.RESUME, Disturb.CUT: Action.HEAL}

@@ -1,0 +1,310 @@
+"""A rack is cut off the network and healed, frozen and resumed, or killed and started again: what
+the papers' schemes make of each, live on the task engine.
+
+A rack that was cut off goes on alone: it holds its tasks' newest states, and hears and tells
+nothing. A frozen one does nothing. Both are given up for their silence, replaced by the other
+rack, and come back with copies that do not know it yet; what those still publish must count
+nowhere. A killed rack tells of its end by its closed connections. Each run is a twin without a
+failure and the same input with it.
+
+Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from experiments.live._plans import WORKLOADS, plan_for
+from experiments.stock.partition import FAILURES, WHY_SKIPPED, schedule
+from harness.claims import Claim, ClaimKind
+from harness.cluster.base import Action, ClusterSpec
+from harness.engines.base import EventKind, Setup
+from harness.engines.run import LiveRun, measure
+from harness.experiment import Context, Experiment, Origin
+from harness.figures.style import GREY, ORANGE, SCHEMES, Look, stamp
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CONTENDERS: Mapping[str, str] = {
+    "checkpoint": "checkpoint",
+    "full replication": "active",
+    "PPA": "ppa",
+}
+"""What a figure says, and the engine's scheme."""
+LOOKS: Mapping[str, Look] = {
+    name: replace(SCHEMES[scheme], label=name) for name, scheme in CONTENDERS.items()
+}
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
+)
+WORKLOAD, RATE_PER_S = "word-count", 500.0
+BATCH_S, CHECKPOINT_S = 0.5, 2.0
+SUSPECT_S, HEARTBEAT_S = 1.0, 0.25
+DOWN_S = {Profile.SMOKE: 3.0, Profile.QUICK: 10.0, Profile.PAPER: 10.0}
+"""Less than the 20 s after which Spark gives up a silent executor, so the same processes are back
+after a cut and after a frost."""
+LOAD_S = {Profile.SMOKE: 9.0, Profile.QUICK: 24.0, Profile.PAPER: 60.0}
+FAIL_AT_S = {Profile.SMOKE: 3.0, Profile.QUICK: 6.0, Profile.PAPER: 20.0}
+SETTLE_S = {Profile.SMOKE: 1.0, Profile.QUICK: 2.0, Profile.PAPER: 5.0}
+FIRST_WARMUP_S = {Profile.SMOKE: 3.0, Profile.QUICK: 6.0, Profile.PAPER: 15.0}
+LATE_NOTICE_S = 1.0
+"""By how much a loaded machine may be late to notice a silence. Fixed on 2026-11-22."""
+MEASURES = (
+    "failures_planned", "failures_done", "failure_lateness_s", "failed_at_s", "down_s",
+    "output_equals_truth", "output_equals_twin", "difference_from_truth", "difference_from_twin",
+    "contradictions", "uncorrected", "results", "duplicates", "tentative", "corrections",
+    "delivered_meanwhile", "fenced", "detection_s", "detected_by", "paper_recovery_s",
+    "recovery_s", "recovery_at_least_s", "output_gap_s", "paper_accuracy_first", "load_s",
+)  # fmt: skip
+
+
+def point(scheme: str, failure: str) -> Point:
+    """A cell of the grid."""
+    return {"scheme": scheme, "failure": failure}
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One cell: twin, failure, truth."""
+    profile, scheme = context.profile, CONTENDERS[str(point["scheme"])]
+    cluster = context.cluster(SPEC)
+    if Action.CUT not in cluster.capabilities():
+        return Outcome(values={}, skipped=WHY_SKIPPED)
+    workload = WORKLOADS[WORKLOAD](context.seed("input"))
+    parameters: dict[str, Any] = {
+        "checkpoint_s": CHECKPOINT_S,
+        "heartbeat_s": HEARTBEAT_S,
+        "suspect_s": SUSPECT_S,
+    }
+    if scheme == "ppa":
+        plan = plan_for(scheme, workload, RATE_PER_S, nodes=SPEC.node_names)
+        parameters["plan"] = ",".join(map(str, plan))
+    racks = SPEC.rack_names
+    wanted = LiveRun(
+        # A window is due when it ends: this engine waits for no watermark.
+        workload=replace(workload, watermark_delay_s=0.001),
+        engine="tasks",
+        setup=Setup(scheme=scheme, brief=profile is Profile.SMOKE, parameters=parameters),
+        interval_s=BATCH_S,
+        rate_per_s=RATE_PER_S,
+        load_s=LOAD_S[profile],
+        warmup_s=0,
+        first_warmup_s=FIRST_WARMUP_S[profile],
+        settle_s=SETTLE_S[profile],
+        schedule=schedule(
+            str(point["failure"]),
+            racks[context.seed("rack") % len(racks)],
+            at_s=FAIL_AT_S[profile],
+            down_s=DOWN_S[profile],
+        ),
+        timed=profile is not Profile.SMOKE,
+    )
+    outcome = measure(wanted, cluster, context)
+    return replace(outcome, values={**outcome.values, **_beyond(outcome, DOWN_S[profile])})
+
+
+def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
+    """What the judge does not count: what was dropped at the fence, and which share of the twin's
+    results came while the rack was away."""
+    incidents, timeline = outcome.series["incidents"], outcome.series["timeline"]
+    failed_at_s = outcome.values["failed_at_s"]
+    delivered: dict[str, float] = {}
+    if failed_at_s is not None:
+        away = timeline[timeline["at_s"].between(failed_at_s, failed_at_s + down_s)]
+        delivered = {
+            str(name): float(part["throughput_per_s"].sum()) for name, part in away.groupby("pass")
+        }
+    twin = delivered.get("twin", 0.0)
+    return {
+        "down_s": down_s,
+        "fenced": int((incidents["event"] == EventKind.FENCED.value).sum()),
+        "delivered_meanwhile": delivered.get("failed", 0.0) / twin if twin else None,
+    }
+
+
+def table(results: Results) -> Mapping[str, pd.DataFrame]:
+    """``runs``: a row per run. ``timeline``: a row per run, pass and half second."""
+    frame = results.frame
+    for name in MEASURES:
+        if name not in frame:
+            frame[name] = None
+    return {
+        "runs": frame[["run", "scheme", "failure", "repeat", *MEASURES]].reset_index(drop=True),
+        "timeline": results.series("timeline"),
+    }
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+    """Nothing is lost, doubled or contradicted; then what silence costs."""
+    runs = tables["runs"]
+    return [
+        _invariant(
+            "Every rack was really cut off, frozen or killed while it lived",
+            runs["failures_planned"].gt(0) & runs["failures_done"].eq(runs["failures_planned"]),
+            runs,
+            "failures_done",
+        ),
+        _invariant(
+            "After every failure the stable output equals the twin's and the ground truth",
+            runs["output_equals_truth"].eq(True) & runs["output_equals_twin"].eq(True),
+            runs,
+            "difference_from_truth",
+        ),
+        _invariant(
+            "The rack that is back is fenced: no result is delivered with two stable values, and "
+            "what its replaced copies still publish counts nowhere",
+            runs["contradictions"].eq(0),
+            runs,
+            "fenced",
+        ),
+        _invariant(
+            "Every tentative result is corrected or confirmed",
+            runs["uncorrected"].eq(0),
+            runs,
+            "uncorrected",
+        ),
+        _silence(runs),
+        _told(runs),
+        _goes_on(runs),
+    ]
+
+
+def _invariant(text: str, kept: pd.Series[bool], runs: pd.DataFrame, column: str) -> Claim:
+    return Claim(
+        text=text,
+        kind=ClaimKind.INVARIANT,
+        held=bool(kept.all()) if len(runs) else None,
+        measured=_by_run(runs, column),
+    )
+
+
+def _by_run(runs: pd.DataFrame, column: str) -> dict[str, Any]:
+    return {
+        f"{row.scheme}, {row.failure}, repetition {row.repeat}": getattr(row, column)
+        for row in runs.itertuples()
+    }
+
+
+def _silence(runs: pd.DataFrame) -> Claim:
+    silent = runs[runs["failure"].isin(["cut off", "frozen"])]
+    took = pd.to_numeric(silent["detection_s"])
+    # The last heartbeat may have come just before the failure, or a whole interval before it.
+    bounds = (SUSPECT_S - HEARTBEAT_S, SUSPECT_S + HEARTBEAT_S + LATE_NOTICE_S)
+    return Claim(
+        text=f"A rack that is cut off or frozen is given up {bounds[0]:g} to {bounds[1]:g} s later",
+        kind=ClaimKind.HYPOTHESIS,
+        held=bool(took.between(*bounds).all()) if len(took) and took.notna().all() else None,
+        measured=_by_run(silent, "detection_s"),
+    )
+
+
+def _told(runs: pd.DataFrame) -> Claim:
+    took = {
+        failure: [_number(value) for value in runs.loc[runs["failure"] == failure, "detection_s"]]
+        for failure in FAILURES
+    }
+    silent, killed = [*took["cut off"], *took["frozen"]], took["killed"]
+    whole = all(took.values()) and None not in (*silent, *killed)
+    return Claim(
+        text="A killed rack is noticed sooner than one that falls silent: its connections close",
+        kind=ClaimKind.HYPOTHESIS,
+        held=max(filter(None, killed)) < min(filter(None, silent)) if whole else None,
+        measured=took,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _goes_on(runs: pd.DataFrame) -> Claim:
+    meanwhile = runs.assign(share=pd.to_numeric(runs["delivered_meanwhile"]))
+    means = meanwhile.groupby("scheme")["share"].mean().to_dict()
+    both = {"checkpoint", "full replication"} <= set(means)
+    whole = both and meanwhile["share"].notna().all()
+    return Claim(
+        text="While the rack is away, full replication delivers at least as much of the twin's "
+        "output as checkpoints do",
+        kind=ClaimKind.HYPOTHESIS,
+        held=bool(means["full replication"] >= means["checkpoint"]) if whole else None,
+        measured={str(name): share for name, share in means.items()},
+    )
+
+
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """A panel per failure and scheme: results over time, the twin's in grey behind."""
+    runs, timeline = tables["runs"], tables["timeline"]
+    failures = [failure for failure in FAILURES if failure in set(runs["failure"])]
+    schemes = [scheme for scheme in CONTENDERS if scheme in set(runs["scheme"])]
+    panels = figure.subplots(
+        max(1, len(schemes)), max(1, len(failures)), sharex=True, sharey=True, squeeze=False
+    )
+    for row, scheme in enumerate(schemes):
+        panels[row, 0].set_ylabel(f"{scheme}\nresults/s")
+        for column, failure in enumerate(failures):
+            found = runs[(runs["scheme"] == scheme) & (runs["failure"] == failure)]
+            if len(found):
+                _panel(panels[row, column], timeline, found.iloc[0])
+            if row == 0:
+                panels[row, column].set_title(f"a rack {failure}")
+    figure.supxlabel("seconds since the load began; grey: the twin without a failure", fontsize=9)
+    stamp(figure, "first repetition; marked: detected")
+
+
+def _panel(axes: Axes, timeline: pd.DataFrame, run: pd.Series[Any]) -> None:
+    mine = timeline[timeline["run"] == run["run"]]
+    for name, shade in (("twin", GREY), ("failed", LOOKS[run["scheme"]].color)):
+        series = mine[mine["pass"] == name]
+        values = series.groupby(series["at_s"].round())["throughput_per_s"].mean()
+        axes.step(values.index, values.to_numpy(), where="post", color=shade,
+                  linewidth=1 if name == "twin" else 1.6)  # fmt: skip
+    failed_at_s = run["failed_at_s"]
+    if not pd.isna(failed_at_s):
+        axes.axvspan(failed_at_s, failed_at_s + run["down_s"], color=ORANGE, alpha=0.18,
+                     linewidth=0)  # fmt: skip
+        if not pd.isna(run["detection_s"]):
+            axes.axvline(failed_at_s + run["detection_s"], color="black", linestyle=":",
+                         linewidth=1)  # fmt: skip
+    axes.set_ylim(bottom=0)
+
+
+EXPERIMENT = Experiment(
+    id="live/partition",
+    paper="Faultline",
+    figure="partition, task engine",
+    title="A rack cut off the network, frozen, or killed, under the papers' schemes",
+    statement="The papers break nodes by killing them. A rack that falls silent and comes back is "
+    "harder: its copies must be replaced, and count for nothing when they are back.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.tasks.engine"],
+    grid={
+        Profile.SMOKE: [point("full replication", "cut off"), point("checkpoint", "cut off")],
+        Profile.QUICK: [point(scheme, failure) for scheme in CONTENDERS for failure in FAILURES],
+        Profile.PAPER: [point(scheme, failure) for scheme in CONTENDERS for failure in FAILURES],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 62, Profile.PAPER: 150},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        f"Word count over real text, windows of 4 s every 1 s, {RATE_PER_S:g} lines/s, batches of "
+        f"{BATCH_S} s; 6 nodes on 2 racks; heartbeats every {HEARTBEAT_S} s, a node is given up "
+        f"after {SUSPECT_S:g} s of silence; checkpoints every {CHECKPOINT_S:g} s. PPA replicates "
+        "half of the tasks, SA's choice.",
+        "The rack is away for 10 s (smoke: 3), less than the 20 s after which Spark gives up a "
+        "silent executor. The same rack, drawn from the seed, is taken at the same instant each "
+        "time. The coordinator, Kafka and Redis stand outside of both racks.",
+        "Where no network can be cut (a local cluster on loopback addresses) all of it is skipped.",
+    ),
+    figure_size_in=(9.5, 6.5),
+    smoke_covered_by="stock/worker-kill",
+)

@@ -1,0 +1,41 @@
+"""Tests that run inside namespaces: outside, one test of their file starts it again in there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.local import network
+from harness.cluster.local.network import inside, why_not
+from harness.cluster.spark import REPOSITORY
+
+only_inside = pytest.mark.skipif(not inside(), reason="runs inside namespaces")
+only_outside = pytest.mark.skipif(inside(), reason="runs outside")
+
+
+def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A Python in there, once it has ended."""
+    return subprocess.run(
+        [*network._ENTER, sys.executable, "-P", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, network.INSIDE_VARIABLE: network.NAMESPACES},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def ran_inside(path: Path) -> str:
+    """What pytest says of this file in there. Fails with its words if a test failed, skips where
+    nobody is let in."""
+    if why := why_not():
+        pytest.skip(f"no namespaces here: {why}")
+    done = started_inside(
+        "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "--durations=0", str(path)
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout

@@ -1,0 +1,123 @@
+"""The partition of a rack under the papers' schemes: claims that can fail, without a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from experiments.live import partition
+from experiments.live.partition import CONTENDERS, EXPERIMENT, claims, run
+from experiments.stock.partition import FAILURES
+from harness.claims import ClaimKind
+from harness.cluster.base import Action
+from harness.experiment import Context
+from harness.figures.style import new_figure, styled
+from harness.results.record import Outcome, Profile
+
+
+class Uncut:
+    """A cluster on loopback addresses."""
+
+    def capabilities(self) -> frozenset[Action]:
+        return frozenset({Action.KILL, Action.RESTART})
+
+
+class Asked:
+    """The little of a context that a skipped cell asks for."""
+
+    profile = Profile.SMOKE
+
+    def cluster(self, spec: object) -> Uncut:
+        return Uncut()
+
+
+def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
+    outcome = run(partition.point("PPA", "killed"), cast(Context, Asked()))
+    assert outcome.skipped is not None
+    assert "--network namespaces" in outcome.skipped
+
+
+def made_up(**changes: Any) -> pd.DataFrame:
+    """A row per cell, as a whole campaign has them."""
+    rows = [
+        {
+            **point, "run": f"{point['scheme']} {point['failure']}", "repeat": 0,
+            **dict.fromkeys(partition.MEASURES, 1.0), "failed_at_s": 6.0, "down_s": 10.0,
+            "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
+            "uncorrected": 0, "fenced": 2,
+            "detection_s": 0.02 if point["failure"] == "killed" else 1.2,
+            "delivered_meanwhile": 0.8 if point["scheme"] == "checkpoint" else 0.9,
+        }
+        for point in EXPERIMENT.grid[Profile.QUICK]
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**changes)
+
+
+def held(frame: pd.DataFrame) -> list[bool | None]:
+    return [claim.held for claim in claims({"runs": frame})]
+
+
+def one(value: object, otherwise: object, *, place: int = 0) -> list[object]:
+    """A column in which one run is different."""
+    cells = len(EXPERIMENT.grid[Profile.QUICK])
+    return [value if cell == place else otherwise for cell in range(cells)]
+
+
+def test_all_holds_where_all_is_well() -> None:
+    assert held(made_up()) == [True] * 7
+    kinds = [claim.kind for claim in claims({"runs": made_up()})]
+    assert kinds == [ClaimKind.INVARIANT] * 4 + [ClaimKind.HYPOTHESIS] * 3
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes"),
+    [
+        (0, {"failures_done": one(0.0, 1.0)}),
+        (1, {"output_equals_truth": one(False, True)}),
+        (1, {"output_equals_twin": one(None, True)}),
+        (2, {"contradictions": one(1, 0)}),
+        (3, {"uncorrected": one(3, 0)}),
+        (4, {"detection_s": [3.0 if "killed" not in name else 0.1 for name in made_up()["run"]]}),
+        (5, {"detection_s": 1.3}),
+        (6, {"delivered_meanwhile": one(0.0, 0.5, place=3)}),
+    ],
+)
+def test_every_claim_can_fail_alone(claim: int, changes: dict[str, Any]) -> None:
+    found = held(made_up(**changes))
+    assert [number for number, verdict in enumerate(found) if verdict is False] == [claim]
+
+
+def test_what_was_not_measured_is_not_decided() -> None:
+    assert held(made_up(detection_s=one(None, 1.2)))[4:6] == [None, None]
+    assert held(made_up(detection_s=one(None, 0.1, place=2)))[5] is None
+    assert held(made_up(delivered_meanwhile=one(None, 0.5)))[6] is None
+    assert held(made_up().iloc[:1])[5:] == [None, None]
+    assert held(made_up().iloc[:0])[:4] == [None] * 4
+
+
+def series() -> dict[str, pd.DataFrame]:
+    timeline = [
+        {"run": run, "pass": name, "at_s": at / 2,
+         "throughput_per_s": 3.0 if name == "failed" and 6 <= at / 2 < 16 else 5.0}
+        for run in made_up()["run"] for name in ("twin", "failed") for at in range(48)
+    ]  # fmt: skip
+    incidents = [{"event": "fenced", "at_s": 16.1}, {"event": "detected", "at_s": 7.2}]
+    return {"timeline": pd.DataFrame(timeline), "incidents": pd.DataFrame(incidents)}
+
+
+def test_what_came_meanwhile_and_what_was_fenced_is_counted() -> None:
+    alone = {**series(), "timeline": series()["timeline"].query("run == 'PPA killed'")}
+    found = partition._beyond(Outcome(values={"failed_at_s": 6.0}, series=alone), 9.9)
+    assert found == {"down_s": 9.9, "fenced": 1, "delivered_meanwhile": pytest.approx(0.6)}
+    nothing = partition._beyond(Outcome(values={"failed_at_s": None}, series=alone), 9.9)
+    assert nothing["delivered_meanwhile"] is None
+
+
+def test_the_figure_has_a_row_per_scheme_and_a_column_per_failure() -> None:
+    with styled():
+        figure = new_figure(EXPERIMENT.figure_size_in)
+        EXPERIMENT.draw({"runs": made_up(), "timeline": series()["timeline"]}, figure)
+    assert [axes.get_title() for axes in figure.axes[:3]] == [f"a rack {f}" for f in FAILURES]
+    assert len(figure.axes) == len(CONTENDERS) * len(FAILURES)
