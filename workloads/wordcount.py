@@ -103,7 +103,12 @@ def word_count(
         members_of=lambda row: {(row["word"], row["count"])},
         reference=Reference(
             target="workloads.wordcount:word_count",
-            parameters={**parameters, "depth": depth, "counters": counters},
+            # Without the text: only the load reads it, and other machines have no such files.
+            parameters={
+                **{name: value for name, value in parameters.items() if name != "text"},
+                "depth": depth,
+                "counters": counters,
+            },
         ),
         program=Reference(
             target="workloads.wordcount:program",

@@ -8,7 +8,7 @@ command line, into a record or into a log.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -161,20 +161,43 @@ class RedisEndpoint:
         """A client, which connects at its first command. ``options`` go to `redis.Redis`."""
         import redis
 
+        return redis.Redis(**self.parameters(on_executor=on_executor), **options)
+
+    def parameters(self, *, on_executor: bool = False) -> dict[str, Any]:
+        """What `redis.Redis` and its asynchronous twin are called with."""
+        secure: dict[str, Any] = {}
         if self.tls is not None:
-            options |= {"ssl": True, **_given({"ssl_ca_data": self.tls.ca})}
+            secure = {"ssl": True, **_given({"ssl_ca_data": self.tls.ca})}
             if self.tls.key is not None:
                 raise UsageError(
                     "a client certificate cannot be given to Redis in memory",
                     remedy="let the server ask for a user's name and a password instead",
                 )
-        return redis.Redis(
-            host=(on_executor and self.executors_host) or self.host,
-            port=(on_executor and self.executors_port) or self.port,
-            db=self.database,
-            username=self.username,
-            password=self.password,
-            **options,
+        return {
+            "host": (on_executor and self.executors_host) or self.host,
+            "port": (on_executor and self.executors_port) or self.port,
+            "db": self.database,
+            "username": self.username,
+            "password": self.password,
+            **secure,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """For a process of the run; holds the password."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RedisEndpoint:
+        """What `to_json` made."""
+        tls = document["tls"]
+        return cls(**{**document, "tls": None if tls is None else Tls(**tls)})
+
+    def for_executors(self) -> RedisEndpoint:
+        """The same server under the name that processes on the cluster's nodes know."""
+        return replace(
+            self,
+            host=self.executors_host or self.host,
+            port=self.executors_port or self.port,
         )
 
     def url(self) -> str:

@@ -171,7 +171,9 @@ class CoordinatorMachine:
             self._store()
         suspects = self.members.silent(self._now - self.scheme.suspect_after_us)
         for node in suspects:
-            self._lose(node)
+            quiet_s = (self._now - self.members[node].heard_at) / 1e6
+            name = self.members[node].info.name
+            self._lose(node, why=f"node {name} was silent for {quiet_s:.2f} s")
         if not self.placed:
             self._place_first()
             return
@@ -183,15 +185,17 @@ class CoordinatorMachine:
             self._effects.extend(self.epochs.tell(self._cause))
         self._close(again=True)
 
-    def _lose(self, node: int) -> None:
-        """Forget every copy on ``node``."""
+    def _lose(self, node: int, *, why: str | None = None) -> None:
+        """Forget every copy on ``node``; ``why``: by default the cause of what is handled."""
         reports = dict(self.members[node].reports)
         for primary in self.assigned.lose(node):
             report = reports.get(primary.task)
             current = report is not None and report.incarnation == primary.incarnation
             position = report.position if report is not None and current else 0
             self._effects.append(
-                self.losses.note(primary, position, cause=self._cause, now=self._now)
+                self.losses.note(
+                    primary, position, cause=self._cause, why=why or self._cause, now=self._now
+                )
             )
 
     def _give_up(self, failed: Sequence[CopyReport], node: int) -> bool:
@@ -204,7 +208,9 @@ class CoordinatorMachine:
                 self._end(report)
                 return True
             if copy.term is not None:
-                note = self.losses.note(copy, report.position, cause=self._cause, now=self._now)
+                note = self.losses.note(
+                    copy, report.position, cause=self._cause, why=self._cause, now=self._now
+                )
                 self._effects.append(note)
             self.assigned.give_up(copy)
         return False

@@ -52,7 +52,7 @@ class Losses:
         self._assigned = assigned
         self._timer_at = -1
 
-    def note(self, primary: Copy, position: int, *, cause: str, now: int) -> NoteCopy:
+    def note(self, primary: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
         """``primary`` was given up; it had last reported ``position``."""
         loss = self.tasks.get(primary.task)
         if loss is None:
@@ -60,7 +60,7 @@ class Losses:
         else:
             loss.position = max(loss.position, position)
         at = max(position, primary.position)
-        return note_lost(primary, at, cause=cause, why=cause, now=now)
+        return note_lost(primary, at, cause=cause, why=why, now=now)
 
     def note_unplaced(self, task: int, now: int) -> None:
         """It has no primary, for whatever reason."""

@@ -1,7 +1,7 @@
 """Commands for a cluster that exists already, as its owner would write them.
 
 The "foreign" cluster is one that `LocalCluster` started; this knows it from outside only, by its
-processes: ``python foreign.py up|kill|restart|clock RUN WORKER``.
+processes: ``python foreign.py kill|restart RUN WORKER PID_FILE``.
 """
 
 from __future__ import annotations
@@ -11,22 +11,15 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 from harness.cluster.processes import members, signal_all, wait_until_gone
 
 
-def main(order: str, run: str, worker: str) -> int:
-    found = members(run).get(worker, [])
-    note = Path(tempfile.gettempdir()) / f"foreign-{run}-{worker}.json"
-    if order == "up":
-        return 0 if found else 1
-    if order == "clock":
-        print(time.time())
-    elif order == "kill":
-        daemon = next(stat for stat in found if is_daemon(stat.pid))
+def main(order: str, run: str, worker: str, pid_file: str) -> int:
+    note = Path(pid_file).with_suffix(".json")
+    if order == "kill":
+        daemon = next(stat for stat in members(run).get(worker, []) if is_daemon(stat.pid))
         note.write_text(json.dumps(description(daemon.pid)))
         done = signal_all(lambda: members(run).get(worker, []), signal.SIGKILL)
         wait_until_gone([stat.identity for stat in done.processes], limit_s=10)
@@ -34,7 +27,7 @@ def main(order: str, run: str, worker: str) -> int:
         again = json.loads(note.read_text())
         note.unlink()
         with Path(again["log"]).open("ab") as log:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 again["command"],
                 env=again["environment"],
                 cwd=again["cwd"],
@@ -43,6 +36,7 @@ def main(order: str, run: str, worker: str) -> int:
                 stderr=log,
                 start_new_session=True,
             )
+        Path(pid_file).write_text(f"{process.pid}\n")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -18,24 +17,8 @@ from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import PORT, connected, eventually, listener, unacknowledged
-
-
-def client_or_skip() -> Any:
-    try:
-        return daemon.connect()
-    except EnvironmentFailure as failure:
-        pytest.skip(f"no Docker daemon: {failure.what}")
-
-
-def left_of(run: str) -> list[Any]:
-    """Containers and networks of a run."""
-    client = daemon.connect()
-    chosen = {"label": f"{RUN_LABEL}={run}"}
-    return [
-        *client.containers.list(all=True, filters=chosen),
-        *client.networks.list(filters=chosen),
-    ]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -83,6 +84,19 @@ def test_no_secret_is_shown() -> None:
     assert "hidden" not in shown
     assert 'p"' not in shown
     assert "KEY" not in shown
+
+
+def test_what_a_node_is_told_of_redis_survives_the_way_and_names_its_address() -> None:
+    redis = RedisEndpoint(
+        host="out", port=1, executors_host="in", username="u", password="p", tls=Tls(ca="PEM"),
+        database=3,
+    )  # fmt: skip
+    told = RedisEndpoint.from_json(json.loads(json.dumps(redis.for_executors().to_json())))
+    assert told.parameters() == {
+        "host": "in", "port": 1, "db": 3, "username": "u", "password": "p",
+        "ssl": True, "ssl_ca_data": "PEM",
+    }  # fmt: skip
+    assert RedisEndpoint.from_json(redis.to_json()) == redis
 
 
 def test_redis_is_reached_by_the_address_of_where_one_stands() -> None:

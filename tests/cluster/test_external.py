@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, Cluster
@@ -23,8 +20,7 @@ from harness.cluster.ownership import ClusterRecords
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, silent
-
-FOREIGN = Path(__file__).parent / "foreign.py"
+from tests.cluster.described import describe
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,51 +30,6 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("PYTHONPATH", str(REPOSITORY))
         yield
-
-
-def describe(local: LocalCluster, directory: Path) -> Path:
-    """The file that its owner would write for it."""
-    defaults = (local.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
-    secret = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
-    assert secret is not None
-    for name, text in {
-        "kafka": local.kafka.password,
-        "redis": local.redis.password,
-        "spark": secret[1],
-    }.items():
-        (directory / name).write_text(f"{text}\n")
-    document: dict[str, Any] = {
-        "kafka": {
-            "bootstrap": local.kafka.bootstrap,
-            "mechanism": local.kafka.mechanism,
-            "username": local.kafka.username,
-            "password": {"file": "kafka"},
-        },
-        "redis": {
-            "url": f"redis://{local.redis.host}:{local.redis.port}/0",
-            "password": {"file": "redis"},
-        },
-        "spark": {
-            "master": local.spark_conf()["spark.master"],
-            "secret": {"file": "spark"},
-            "driver_host": "127.0.0.1",
-            "python": sys.executable,
-            "rack_conf": {
-                rack: {f"spark.executor.resource.rack_{rack}.amount": "1"} for rack in ("r1", "r2")
-            },
-        },
-        "checkpoints": (directory / "checkpoints").as_uri(),
-        "nodes": [
-            {"rack": node.rack, "host": node.host, "unit": node.worker} for node in local.nodes()
-        ],
-        "commands": {
-            order: f"{sys.executable} {FOREIGN} {order} {local.run} {{unit}}"
-            for order in ("up", "kill", "restart", "clock")
-        },
-    }
-    path = directory / "foreign.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
 
 
 class TestExternalCluster(ClusterContract):

@@ -23,7 +23,7 @@ import pyspark
 from harness.cluster.base import Action, ClusterSpec, Node, Usage, Victim
 from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.external.code import of_sources, write_archive
+from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.nodes import ExternalNodes
 from harness.cluster.external.servers import (
     check_kafka,
@@ -128,8 +128,14 @@ class ExternalCluster(OwnedCluster):
         if spark.secret is None:
             del conf["spark.authenticate"]
         if spark.code == "archive":
-            archive = str(self.run_directory / "faultline.zip")
-            conf |= {"spark.submit.pyFiles": archive, "spark.files": archive}
+            archive = str(self.run_directory / ARCHIVE)
+            # Spark adds the archive to the path of tasks that run already; a Python daemon of ours
+            # needs it when it starts, and finds it where executors keep files: where they stand.
+            conf |= {
+                "spark.submit.pyFiles": archive,
+                "spark.files": archive,
+                "spark.executorEnv.PYTHONPATH": ARCHIVE,
+            }
         return {**conf, **spark.conf, **self._on_rack(rack)}
 
     def driver_environment(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ It hosts a `CoordinatorMachine`, and it is a process of its own, so that its cra
 in the simulator: the nodes go on, and the next life reads the registry back. It is steered by the
 harness over its standard input and heard through its standard output (`harness.child`); nodes
 reach it by `control`. What it hears from nodes and what it decides goes to the harness as events,
-with instants of the monotonic clock that all processes of a machine share.
+with instants of its own clock (`harness.engines.tasks.clocks`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 from harness.child import Emit, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint
 from harness.engines.codec import decode, encode, from_parts, to_parts
+from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, Listener
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
@@ -35,8 +36,10 @@ from harness.protocol.placement import Placement, Planned, Spread
 class Member:
     """A node that is connected."""
 
-    def __init__(self, number: int, boot: int, connection: Connection) -> None:
+    def __init__(self, number: int, boot: int, connection: Connection, shift_us: int) -> None:
         self.number, self.boot, self.connection = number, boot, connection
+        self.shift_us = shift_us
+        """What to add to its instants to have them by this process's clock."""
         self.tasks: frozenset[int] = frozenset()
         """Of the copies it last reported."""
 
@@ -126,7 +129,8 @@ class Deciding:
                 member.connection.send({"to": head})
 
     def _note(self, effect: do.NoteCopy) -> None:
-        self._emit({"event": "note", "node": -1, "note": to_parts(effect)[0].decode()})
+        note = {"note": to_parts(effect)[0].decode(), "shift_us": 0}
+        self._emit({"event": "note", "node": -1, **note})
 
     def _store_registry(self, effect: do.StoreRegistry) -> None:
         self._run(self._put(effect))
@@ -199,7 +203,7 @@ class CoordinatorProcess:
 
     def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
         self._emit = emit
-        self._redis = RedisEndpoint(**configuration["redis"])
+        self._redis = RedisEndpoint.from_json(configuration["redis"])
         self._host, self._port = configuration["listen"]
         self._listener = Listener(
             bytes.fromhex(configuration["secret"]), self._serve, host=self._host
@@ -255,7 +259,8 @@ class CoordinatorProcess:
         if hello is None or "hello" not in hello:
             return
         await self._stay_away(hello["hello"])
-        member = Member(hello["hello"], hello["boot"], connection)
+        shift_us = Clock.here().shift_us(Clock.from_json(hello["clock"]))
+        member = Member(hello["hello"], hello["boot"], connection, shift_us)
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
             return  # a life that is over and does not know it: a frozen process that went on
@@ -290,7 +295,8 @@ class CoordinatorProcess:
             if self._deciding is not None:
                 self._deciding.heard(member, from_parts(frame["heartbeat"]))
         elif "note" in frame:
-            self._emit({"event": "note", "node": member.number, "note": frame["note"]})
+            note = {"note": frame["note"], "shift_us": member.shift_us}
+            self._emit({"event": "note", "node": member.number, **note})
         elif "problem" in frame:
             self._emit({"event": "problem", "node": member.number, **frame["problem"]})
 

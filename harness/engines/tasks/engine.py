@@ -165,11 +165,12 @@ class TaskEngine:
         return self.fleet.published.get(sink, 0)
 
     def notes(self) -> list[Noted]:
-        """What became of copies, by the monotonic clock of the machine."""
+        """What became of copies, by the coordinator's clock, which is the harness's."""
         found = []
         for event in self._events("note"):
             note = from_parts(event["note"])
-            found.append(Noted(at_us=note.at, node=event["node"], note=note))
+            at_us = note.at + event["shift_us"]
+            found.append(Noted(at_us=at_us, node=event["node"], note=note))
         return sorted(found, key=lambda noted: noted.at_us)
 
     def raise_problems(self) -> None:
@@ -189,7 +190,10 @@ class TaskEngine:
             )
         for child in (self.fleet.coordinator, self.fleet.driver):
             if child is not None and child.exit_code is not None:
-                raise child.failure(f"{child.name} has ended")
+                said = child.newest("died")
+                raise child.failure(
+                    f"{child.name} has ended" + (f": {said['error']}" if said else "")
+                )
 
     def _running(self) -> Job:
         assert self.job is not None, "no pass has begun"

@@ -6,7 +6,6 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,7 @@ class Fleet:
             {
                 "listen": [self.cluster.harness_host, self._port],
                 "secret": self._secret,
-                "redis": asdict(self.cluster.redis),
+                "redis": self.cluster.redis.to_json(),
             }
         )
         heard = child.wait_for("its port", lambda e: e["event"] == "listening", within_s=30)
@@ -200,7 +199,7 @@ class Fleet:
             "coordinator": [self.cluster.harness_host, self._port],
             "secret": self._secret,
             "kafka": self.cluster.kafka.confluent(on_executor=True),
-            "redis": asdict(self.cluster.redis),
+            "redis": self.cluster.redis.for_executors().to_json(),
             "run": self._run,
         }
 

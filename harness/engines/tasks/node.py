@@ -16,6 +16,7 @@ from typing import Any
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.processes import HostProcess
 from harness.engines.codec import CorruptData, from_parts
+from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, connect
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
@@ -65,6 +66,7 @@ class Link:
                 "hello": self._arguments["node"],
                 "boot": self._boot,
                 "process": HostProcess.here().to_json(),
+                "clock": Clock.here().to_json(),
                 "running": running,
             }
         )
@@ -78,7 +80,7 @@ class NodeProcess:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         """``arguments``: node, secret, coordinator, kafka (client settings), redis, run."""
         self._arguments = arguments
-        self._store = Store(RedisEndpoint(**arguments["redis"]), arguments["run"])
+        self._store = Store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
         self._parent = os.getppid()
@@ -133,7 +135,7 @@ class NodeProcess:
         except FaultlineError as error:
             link.problem(error)
             return
-        self._pass_store = Store(RedisEndpoint(**self._arguments["redis"]), job.run)
+        self._pass_store = Store(RedisEndpoint.from_json(self._arguments["redis"]), job.run)
         self._hosted = Hosted(
             self._arguments["node"], boot, job, self._arguments["kafka"], self._pass_store, link
         )

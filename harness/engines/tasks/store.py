@@ -111,9 +111,7 @@ class Store:
         """``run`` keeps the keys of runs that share a server apart."""
         self._run = run
         self._redis: Any = aioredis.Redis(
-            host=endpoint.host,
-            port=endpoint.port,
-            password=endpoint.password,
+            **endpoint.parameters(),
             socket_timeout=10,
             socket_connect_timeout=5,
             # Once, for a connection that the server has closed. The protocol asks again itself.

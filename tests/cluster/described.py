@@ -1,0 +1,79 @@
+"""A local cluster, described as its owner would describe it for others."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.run_directory import read_journal
+
+FOREIGN = Path(__file__).parent / "foreign.py"
+
+
+def describe(local: LocalCluster, directory: Path) -> Path:
+    """The file that its owner would write for it."""
+    daemons = dict(read_journal(local.run_directory))
+    defaults = (local.run_directory / "driver-conf" / "spark-defaults.conf").read_text()
+    secret = re.search(r"spark\.authenticate\.secret (\S+)", defaults)
+    assert secret is not None
+    for name, text in {
+        "kafka": local.kafka.password,
+        "redis": local.redis.password,
+        "spark": secret[1],
+    }.items():
+        (directory / name).write_text(f"{text}\n")
+    document: dict[str, Any] = {
+        "kafka": {
+            "bootstrap": local.kafka.bootstrap,
+            "mechanism": local.kafka.mechanism,
+            "username": local.kafka.username,
+            "password": {"file": "kafka"},
+        },
+        "redis": {
+            "url": f"redis://{local.redis.host}:{local.redis.port}/0",
+            "password": {"file": "redis"},
+        },
+        "spark": {
+            "master": local.spark_conf()["spark.master"],
+            "secret": {"file": "spark"},
+            "driver_host": "127.0.0.1",
+            "python": sys.executable,
+            "rack_conf": {
+                rack: {f"spark.executor.resource.rack_{rack}.amount": "1"} for rack in ("r1", "r2")
+            },
+        },
+        "checkpoints": (directory / "checkpoints").as_uri(),
+        "nodes": [
+            {
+                "rack": node.rack,
+                "host": node.host,
+                "unit": node.worker,
+                "pid_file": str(pid_file(directory, daemons[node.worker].pid, node.worker)),
+            }
+            for node in local.nodes()
+        ],
+        "commands": {
+            # Asked often, so no Python starts for it. What was killed and not waited for is down.
+            "up": "sh -c 'grep -qs \"^State:[[:space:]]*[^ZX]\" /proc/$(cat {pid_file})/status'",
+            "clock": "date +%s.%N",
+            **{
+                order: f"{sys.executable} {FOREIGN} {order} {local.run} {{unit}} {{pid_file}}"
+                for order in ("kill", "restart")
+            },
+        },
+    }
+    path = directory / "foreign.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def pid_file(directory: Path, pid: int, worker: str) -> Path:
+    """Where a worker's process is noted; `foreign.py` notes the one that it starts."""
+    path = directory / f"{worker}.pid"
+    path.write_text(f"{pid}\n")
+    return path
