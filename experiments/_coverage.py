@@ -59,8 +59,8 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("ppa", "ICDE 9, TKDE 10", "cost of checkpoints", ("ppa/checkpoint-cost",),
              "The bars' values are lost."),
     Coverage("ppa", "ICDE 10a, ICDE 10b, TKDE 12a, TKDE 12b", "recovery latency under PPA",
-             ("ppa/partial-replication",), "What stands on the x axis is lost; checkpoint "
-             "intervals are taken."),
+             ("ppa/partial-replication", "live/partial-replication"),
+             "What stands on the x axis is lost; checkpoint intervals are taken."),
     Coverage("ppa", "ICDE 11, TKDE 13", "queries Q1 and Q2",
              ("workloads/worldcup.py", "workloads/traffic.py"),
              "Task counts are lost except 20 and 1 of Q1."),
@@ -85,7 +85,7 @@ COVERAGE: Sequence[Coverage] = (
              "A property of a public cloud in 2015; it cannot be measured on a machine of one's "
              "own."),
     Coverage("ppa", "tentative output ten times earlier", "the conclusion's number",
-             ("ppa/partial-replication",)),
+             ("ppa/partial-replication", "live/partial-replication")),
     Coverage("ppa", "an order of magnitude over greedy", "the conclusion's number",
              ("ppa/random-topologies",)),
     Coverage("ppa", "heartbeats, progress, recovery latency", "how the papers measure",

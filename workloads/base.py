@@ -159,6 +159,9 @@ class Workload:
     contributions: Contributions | None = None
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""
+    windows_in_a_row: int = 1
+    """How many windows of ``window_s`` a record passes on its way: a last record is in results
+    that end up to so many windows after it."""
     into_table: bool = False
     """Its results go into a database table, too, as they arrive
     (`workloads.toolkit.result_table`)."""

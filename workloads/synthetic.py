@@ -105,6 +105,7 @@ def synthetic(
         window_s=window_s,
         slide_s=slide_s,
         watermark_delay_s=watermark_delay_s,
+        windows_in_a_row=levels,
         reference=Reference(target="workloads.synthetic:synthetic", parameters=parameters),
         program=Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
     )

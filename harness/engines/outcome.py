@@ -303,6 +303,8 @@ def _resources(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
         "twin_cpu_s": twin_cpu_s,
         "resident_bytes": resident,
         "twin_resident_bytes": twin_resident,
+        "network_bytes": _crossed(failed.usage),
+        "twin_network_bytes": _crossed(twin.usage),
     }
 
 
@@ -318,6 +320,19 @@ def _used(usage: pd.DataFrame) -> tuple[float | None, float | None]:
     cpu_s = sum(_increase(samples) for _, samples in counted.groupby("who")["cpu_s"])
     whole = usage.groupby("at_s")["resident_bytes"].sum(min_count=usage["who"].nunique())
     return float(cpu_s), None if whole.isna().all() else float(whole.max())
+
+
+def _crossed(usage: pd.DataFrame) -> float | None:
+    """Bytes that went into and out of the nodes during the pass; null where the backend counts
+    none (`Usage.method` says why). Processes of no node count for nothing: their traffic is the
+    nodes' other end."""
+    counters = ["received_bytes", "sent_bytes"]
+    counted = usage.reindex(columns=["who", *counters]).dropna()
+    if not len(counted):
+        return None
+    return float(
+        sum(_increase(samples[name]) for _, samples in counted.groupby("who") for name in counters)
+    )
 
 
 def _increase(counter: pd.Series[float]) -> float:

@@ -285,7 +285,8 @@ class Pass:
     def _drain(self, start: float) -> bool:
         """Close every window with a marker, and wait until the engine has."""
         workload = self.plan.workload
-        last_end = start + self._load.duration_s + workload.window_s
+        reach_s = workload.windows_in_a_row * workload.window_s
+        last_end = start + self._load.duration_s + reach_s
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
         return self._engine.drain(last_end, within_s=DRAIN_S)

@@ -7,9 +7,12 @@ failed pass's own topics, so it is exact for its input.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -59,41 +62,96 @@ class LiveRun:
     makes no run invalid, because nothing but equality is decided."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """The same input once more: under its own setup, with its own failures."""
+
+    setup: Setup
+    """With the same key (`EngineKind.key`) as the run's, so that the warm engine takes it."""
+    schedule: Schedule
+
+
 def measure(run: LiveRun, cluster: Cluster, context: Context) -> Outcome:
     """Warm up, run the twin, run with failures, compute the truth, and judge."""
+    alone = {"failures": Variant(setup=run.setup, schedule=run.schedule)}
+    return measure_each(run, alone, cluster, context)["failures"]
+
+
+def measure_each(
+    run: LiveRun, variants: Mapping[str, Variant], cluster: Cluster, context: Context
+) -> dict[str, Outcome]:
+    """One twin under the run's setup, and the same input once for each of the ``variants``, by
+    name: every one is judged against that twin and against the truth of its own topics. The
+    run's own schedule is not used."""
     engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
     targets = engine.targets()
-    run.schedule.check(
-        nodes=[node.name for node in targets],
-        racks={node.rack for node in targets},
-        actions=cluster.capabilities(),
-        duration_s=run.load_s,
-    )
+    for variant in variants.values():
+        variant.schedule.check(
+            nodes=[node.name for node in targets],
+            racks={node.rack for node in targets},
+            actions=cluster.capabilities(),
+            duration_s=run.load_s,
+        )
     directory = cluster.scratch(f"run-{context.directory.name}")
     passes = _Passes(run, cluster, engine, directory, context)
-    warmup_s = run.warmup_s if engine.used else run.first_warmup_s
-    passes.warm_up(run.warmup_s, at_most_s=warmup_s)
+    passes.warm_up(run.warmup_s, at_most_s=run.warmup_s if engine.used else run.first_warmup_s)
+    broken = {}
     if context.repeat % 2 == 0:
         twin = passes.once("twin", run.load_s, NO_FAILURES)
-        failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
+        for name, variant in variants.items():
+            broken[name] = passes.with_truth(name, run.load_s, variant)
     else:  # what came first must not decide; what was restarted is as cold as at the beginning
-        failed, truth, work = passes.with_truth("failures", run.load_s, run.schedule)
+        for name, variant in variants.items():
+            broken[name] = passes.with_truth(name, run.load_s, variant)
         passes.warm_up(run.warmup_s, at_most_s=run.warmup_s)
         twin = passes.once("twin", run.load_s, NO_FAILURES)
-    context.progress("scoring the accuracy")
-    accuracy = score(passes.engine, twin, failed, work)
     context.progress("comparing")
-    return judge(
-        twin,
-        failed,
-        truth,
-        workload=run.workload,
-        schedule=run.schedule,
-        trigger_s=run.interval_s,
-        settle_s=run.settle_s,
-        accuracy=accuracy,
-        timed=run.timed,
+    return {
+        name: judge(
+            twin,
+            failed,
+            truth,
+            workload=run.workload,
+            schedule=variants[name].schedule,
+            trigger_s=run.interval_s,
+            settle_s=run.settle_s,
+            accuracy=score(passes.engine, twin, failed, work),
+            timed=run.timed,
+        )
+        for name, (failed, truth, work) in broken.items()
+    }
+
+
+def together(outcomes: Mapping[str, Outcome]) -> Outcome:
+    """One outcome of several: their values as the rows of a table ``variants``, their series one
+    below the other, each with the column ``variant``. Invalid if any is."""
+    rows = [{"variant": name, **_plain(found.values)} for name, found in outcomes.items()]
+    stacked: dict[str, list[pd.DataFrame]] = {}
+    for name, found in outcomes.items():
+        for kind, frame in found.series.items():
+            stacked.setdefault(kind, []).append(frame.assign(variant=name))
+    series = {kind: _stacked(frames) for kind, frames in stacked.items()}
+    problems = [f"{name}: {found.invalid}" for name, found in outcomes.items() if found.invalid]
+    return Outcome(
+        values={"passes": len(outcomes)},
+        series={**series, "variants": pd.DataFrame(rows)},
+        invalid="; ".join(problems) or None,
     )
+
+
+def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One below the other; empty columns and frames decide about no type."""
+    filled = [frame.dropna(axis="columns", how="all") for frame in frames if len(frame)]
+    columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
+    return pd.concat(filled or frames[:1], ignore_index=True).reindex(columns=columns)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """As a table can hold them: what has parts of its own as JSON."""
+    return {
+        name: json.dumps(value) if isinstance(value, list | dict) else value
+        for name, value in values.items()
+    }
 
 
 def _typical_batch_s(record: PassRecord) -> float | None:
@@ -160,20 +218,22 @@ class _Passes:
             before_s = typical_s
 
     def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
+        self.engine.configure(self._run.setup)
         with self._pass(name, load_s, schedule) as one:
             return one.run()
 
     def with_truth(
-        self, name: str, load_s: float, schedule: Schedule
+        self, name: str, load_s: float, variant: Variant
     ) -> tuple[PassRecord, pd.DataFrame, Work]:
         """The pass, and what the engine computes from the same topics by another way."""
-        with self._pass(name, load_s, schedule) as one:
+        self.engine.configure(variant.setup)
+        with self._pass(name, load_s, variant.schedule) as one:
             record = one.run()
             self._cluster.restore(self._context.progress)
             self._context.progress("computing the ground truth")
             if record.died is not None:  # another one of the same kind can still compute
                 kind = find_engine(self._run.engine)
-                self.engine = warm_engine(kind, self._run.setup, self._cluster, self._context)
+                self.engine = warm_engine(kind, variant.setup, self._cluster, self._context)
             truth = self.engine.truth(one.work)
             return (
                 record,

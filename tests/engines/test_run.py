@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from harness.engines.passes import PassRecord
-from harness.engines.run import _Passes
+from harness.engines.run import _Passes, together
 from harness.failures.schedule import Schedule
+from harness.results.record import Outcome
 from tests.engines.constructed import record
 
 
@@ -50,3 +51,23 @@ def test_without_a_piece_there_is_no_warm_up() -> None:
     passes = Warming([])
     passes.warm_up(0, at_most_s=0)
     assert passes.pieces == []
+
+
+def test_several_outcomes_become_one_table() -> None:
+    kills = pd.DataFrame({"at_s": [2.0], "target": ["r1n1"]})
+    quiet = Outcome(values={"results": 3, "nodes_killed": []}, series={"failures": kills[:0]})
+    broken = Outcome(
+        values={"results": 3, "nodes_killed": ["r1n1"], "accuracy": 0.5},
+        series={"failures": kills, "usage": pd.DataFrame({"cpu_s": [1.0]})},
+        invalid="the clock jumped",
+    )
+    found = together({"quiet": quiet, "broken": broken})
+    rows = found.series["variants"].set_index("variant")
+    assert rows["results"].to_dict() == {"quiet": 3, "broken": 3}
+    assert rows.loc["broken", "nodes_killed"] == '["r1n1"]'
+    assert rows["accuracy"].isna().to_dict() == {"quiet": True, "broken": False}
+    assert found.series["failures"]["variant"].tolist() == ["broken"]
+    assert found.series["usage"]["variant"].tolist() == ["broken"]
+    assert found.invalid == "broken: the clock jumped"
+    assert together({"quiet": quiet}).invalid is None
+    assert not len(together({"quiet": quiet}).series["failures"])

@@ -23,6 +23,7 @@ PARAMETERS: Mapping[str, str] = {
     "checkpoint_s": "seconds between checkpoints (5)",
     "heartbeat_s": "seconds between a node's heartbeats (0.25)",
     "suspect_s": "seconds of silence after which a node is treated as lost (1)",
+    "trim_s": "seconds between a primary's reports of its progress to its replica (5)",
     "by_connection": "whether the end of a connection counts as a death (true)",
     "notes_progress": "whether every batch is noted, as recoveries are measured by (true)",
     "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
@@ -71,6 +72,7 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
         tentative=tentative,
         heartbeat_us=round(number(given, "heartbeat_s", 0.25) * 1e6),
         suspect_after_us=round(number(given, "suspect_s", 1.0) * 1e6),
+        trim_every_us=round(number(given, "trim_s", 5.0) * 1e6),
     )
 
 

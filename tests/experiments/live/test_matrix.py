@@ -20,7 +20,12 @@ from tests.experiments.smoke import SmokeContext
 def made_up() -> pd.DataFrame:
     """A row per cell, as a table of a whole campaign has."""
     rows = []
-    for point in matrix.EXPERIMENT.grid[Profile.QUICK]:
+    cells = [
+        {**point, "failures": failures}
+        for point in matrix.EXPERIMENT.grid[Profile.QUICK]
+        for failures in matrix.FAILURES
+    ]
+    for point in cells:
         replicated = point["scheme"] == "full replication"
         row: dict[str, Any] = {
             **point, "repeat": 0, **dict.fromkeys(matrix.MEASURES, 0.5), "kills_done": 1,
@@ -32,11 +37,13 @@ def made_up() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_there_are_thirty_two_cells_and_an_invariant_for_each() -> None:
-    assert len(matrix.EXPERIMENT.grid[Profile.QUICK]) == 32
-    claims = matrix.claims(made_up())
+def test_there_are_thirty_two_cells_beside_the_stock_ones_and_an_invariant_for_each() -> None:
+    table = made_up()
+    assert len(table[table["scheme"].isin(matrix.OURS)]) == 32
+    assert len(table) == 48
+    claims = matrix.claims(table)
     invariants = [claim for claim in claims if claim.kind is ClaimKind.INVARIANT]
-    assert len(invariants) == 32
+    assert len(invariants) == 48
     assert all(claim.held is True for claim in claims)
 
 
@@ -67,6 +74,21 @@ def test_what_was_not_measured_is_null() -> None:
     assert claim.held is None
 
 
+def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
+    points = pd.DataFrame(
+        {"spent": [5.0, 9.0, 7.0, 8.0], "lost": [0.3, 0.0, 0.3, None]},
+        index=["cheap", "whole", "beaten", "unknown"],
+    )
+    assert matrix.frontier(points, "lost") == ["cheap", "whole"]
+
+
+def test_a_trade_with_a_part_that_was_not_measured_has_no_point() -> None:
+    table = made_up()
+    table["recovery_s"] = table["recovery_s"].where(table["failures"] == matrix.CORRELATED)
+    assert matrix.trades(table)["recovery_s"].isna().all()
+    assert matrix.trades(table)["lost"].notna().all()
+
+
 def test_it_is_drawn() -> None:
     with styled():
         figure = new_figure(matrix.EXPERIMENT.figure_size_in)
@@ -93,15 +115,17 @@ def test_a_plan_of_half_the_tasks_holds_a_whole_tree(name: str) -> None:
     assert Evaluator(topology).value(pd.Series(alive).to_numpy()) > 0
 
 
+@pytest.mark.parametrize("name", ["PPA", "stock active"])
 @pytest.mark.parametrize("profile", Profile)
-def test_every_schedule_kills_something_in_time(profile: Profile) -> None:
+def test_every_schedule_kills_something_in_time(profile: Profile, name: str) -> None:
+    contender = matrix.CONTENDERS[name]
     context = cast(Context, SmokeContext(matrix.EXPERIMENT))
     scale = matrix.SCALES[profile]
     for workload in _plans.WORKLOADS:
         for model in matrix.FAILURES:
-            schedule = matrix._schedule(model, scale, context, workload)
+            schedule = matrix._schedule(model, contender, scale, context, workload)
             kills = [event for event in schedule.events if event.action is Action.KILL]
             assert kills
             assert all(2 <= kill.at_s <= scale.load_s - 2 for kill in kills)
-            again = matrix._schedule(model, scale, context, workload)
+            again = matrix._schedule(model, contender, scale, context, workload)
             assert again.events == schedule.events

@@ -1,0 +1,293 @@
+"""The PPA papers' recovery topology on the task engine, and the same in virtual time.
+
+16 source tasks on four nodes, 15 synthetic tasks (8, 4, 2, 1) on a node each, 15 standby nodes:
+the papers' 34 nodes, each a process that is killed alone. Their times are divided by `Shape.faster`
+(windows, slides, batches, checkpoint and trimming intervals, heartbeats) and their rates and the
+declared speed of a node are not, so that a latency is that part of the papers', too, and a figure
+fits into minutes. In the paper profile it is 1.
+
+The simulator runs the same wiring, placement, scheme and failures with nodes of the same speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS_PER_SOURCE_NODE
+from harness.cluster.base import Action, ClusterSpec
+from harness.engines.base import Setup
+from harness.engines.restoration import Restorations
+from harness.engines.run import LiveRun
+from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.world import World
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.protocol.planned import wiring_of
+from harness.protocol.registry import NodeInfo
+from harness.protocol.schemes import make_scheme
+from harness.protocol.wiring import Wiring
+from harness.topology import named
+from workloads.synthetic import synthetic
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=17, cores_per_worker=17, memory_mb_per_worker=768
+)
+"""Primaries of the synthetic tasks on the first rack, all else on the second."""
+FIRST_SOURCE_NODE = 17
+SLOTS = 4
+"""Of every node: a source node hosts so many tasks."""
+TUPLES_PER_S = 1_000_000 / MACHINE.tuple_us
+CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000
+"""A tuple of the state is two numbers of 8 bytes."""
+SUSPECT_S, HEARTBEAT_S = 5.0, 2.0
+"""Heartbeats alone tell of a failure, as in the papers; in the papers' time."""
+SHORTEST_SUSPICION_S = 1.0
+LIVE, PACED, SIMULATED = "live", "live at declared speed", "simulated"
+RESTART_S = 1.5
+"""After which a killed process is there again as an empty node: what it takes here."""
+GIVE_UP_S = 240.0
+BEGIN_EARLY_S = 0.1
+"""An event may stand so much before the instant at which the kill was read."""
+NOTE = (
+    "The papers' 16 source tasks on 4 nodes, 15 tasks on a node each and 15 standby nodes: 34 "
+    f"processes on one machine. Declared speed: {TUPLES_PER_S:,.0f} tuples/s and "
+    f"{CHECKPOINT_BYTES_PER_S / 1e6:.1f} MB/s of checkpoints a node, held by timers; chosen, since "
+    "the papers do not print theirs."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A scheme of the papers' legends, in the papers' time."""
+
+    scheme: str
+    checkpoint_s: float = 15.0
+    trim_s: float = 5.0
+    plan: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One cell: windows in the papers' seconds, tuples a second of each source, and how many
+    times faster than in the papers it all goes."""
+
+    window_s: float
+    rate: int
+    faster: float
+    speed: bool = True
+    """Whether nodes have the declared speed."""
+
+    @property
+    def batch_s(self) -> float:
+        return 1.0 / self.faster
+
+    @property
+    def suspect_s(self) -> float:
+        """Not counted in a latency; never so short that a busy machine looks like a dead one."""
+        return max(SUSPECT_S / self.faster, SHORTEST_SUSPICION_S)
+
+    @property
+    def heartbeat_s(self) -> float:
+        return self.suspect_s * HEARTBEAT_S / SUSPECT_S
+
+    @property
+    def names(self) -> Sequence[str]:
+        return SPEC.node_names
+
+    def live(self, *, load_s: float, first_warmup_s: float, seed: int) -> LiveRun:
+        """What all passes of the cell have in common."""
+        slide_s = self.batch_s
+        return LiveRun(
+            workload=synthetic(
+                seed=seed,
+                keys=round(self.rate * slide_s / 2),
+                window_s=self.window_s / self.faster,
+                slide_s=slide_s,
+            ),
+            engine="tasks",
+            setup=self.setup(Contender(scheme="checkpoint", checkpoint_s=30)),
+            interval_s=self.batch_s,
+            rate_per_s=self.rate * SOURCES,
+            load_s=load_s,
+            warmup_s=0,
+            first_warmup_s=first_warmup_s,
+            settle_s=1,
+            schedule=Schedule(events=(), origin="none"),
+            timed=False,
+        )
+
+    def setup(self, contender: Contender) -> Setup:
+        """What the engine is told of a contender."""
+        given: dict[str, Any] = {
+            "checkpoint_s": contender.checkpoint_s / self.faster,
+            "trim_s": contender.trim_s / self.faster,
+            "heartbeat_s": self.heartbeat_s,
+            "suspect_s": self.suspect_s,
+            "by_connection": False,
+            "placement": ",".join(map(str, placement())),
+            "slots": SLOTS,
+        }
+        if contender.plan:
+            given["plan"] = ",".join(map(str, contender.plan))
+        if self.speed:
+            given["tuples_per_s"] = TUPLES_PER_S
+            given["checkpoint_bytes_per_s"] = CHECKPOINT_BYTES_PER_S
+        return Setup(scheme=contender.scheme, parameters=given)
+
+    def simulated(self, contender: Contender, at_s: Mapping[int, float], seed: int) -> Options:
+        """The nodes of these tasks die at these instants of virtual time, and come back empty."""
+        wiring = self.wiring()
+        faster = self.faster
+        scheme = make_scheme(
+            contender.scheme,
+            wiring,
+            checkpoint_every=round(contender.checkpoint_s),
+            plan=contender.plan,
+            trim_every_us=round(contender.trim_s / faster * 1e6),
+            heartbeat_us=round(self.heartbeat_s * 1e6),
+            suspect_after_us=round(self.suspect_s * 1e6),
+        )
+        racks = [name.partition("n")[0] for name in self.names]
+        return Options(
+            seed=seed,
+            topology="recovery",
+            wiring=wiring,
+            scheme=scheme,
+            nodes=tuple(
+                NodeInfo(name=name, rack=rack, slots=SLOTS)
+                for name, rack in zip(self.names, racks, strict=True)
+            ),
+            placement=placement(),
+            batches=round((max(at_s.values()) + GIVE_UP_S) * faster),
+            interval_us=round(self.batch_s * 1e6),
+            tuples=round(self.rate * self.batch_s),
+            percent=50,
+            counts_only=True,
+            costs=Costs(
+                batch_us=round(MACHINE.batch_us / faster),
+                tuple_us=MACHINE.tuple_us,
+                store_us=MACHINE.store_us,
+                load_us=MACHINE.load_us,
+            ),
+            network=Network(delay_us=500, jitter_us=500),
+            faults=tuple(
+                Fault(
+                    kind=FaultKind.CRASH,
+                    at_us=round(seconds * 1e6),
+                    until_us=round((seconds + RESTART_S) * 1e6),
+                    target=placement()[task],
+                )
+                for task, seconds in at_s.items()
+            ),
+        )
+
+    def wiring(self) -> Wiring:
+        return wiring_of(named.recovery(self.rate), dict.fromkeys(LEVELS, round(self.window_s)))
+
+
+def placement() -> tuple[int, ...]:
+    """Task to node: four sources to a node of the second rack, a synthetic task to each of the
+    first."""
+    sources = [FIRST_SOURCE_NODE + source // TASKS_PER_SOURCE_NODE for source in range(SOURCES)]
+    return (*sources, *range(len(SYNTHETIC)))
+
+
+def one_of_each_level() -> Sequence[int]:
+    """The first task of O1 to O4."""
+    found, first = [], SOURCES
+    for degree in LEVELS.values():
+        found.append(first)
+        first += degree
+    return found
+
+
+def level_of(task: int) -> str:
+    """The operator of a synthetic task."""
+    first = SOURCES
+    for name, degree in LEVELS.items():
+        if task < first + degree:
+            return name
+        first += degree
+    raise ValueError(f"task {task} is none of the recovery topology")
+
+
+def kills(at_s: Mapping[int, float]) -> Schedule:
+    """The nodes of these tasks are killed at those instants; the engine starts them again."""
+    return Schedule(
+        events=[
+            FailureEvent(at_s=seconds, action=Action.KILL, target=SPEC.node_names[node])
+            for task, seconds in at_s.items()
+            for node in [placement()[task]]
+        ],
+        origin="one task after another" if len(set(at_s.values())) > 1 else "all at once",
+        parameters={"tasks": list(at_s)},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """How the killed tasks of one pass came back."""
+
+    detected_s: Mapping[int, float] = field(default_factory=dict)
+    """Task to the instant at which it was given up."""
+    restored_s: Mapping[int, float | None] = field(default_factory=dict)
+    """Task to the instant at which it was where it had been; None: it never was."""
+
+    def latency_s(self, tasks: Collection[int]) -> float | None:
+        """The papers': from the last detection until the last of these tasks was back."""
+        back = [self.restored_s.get(task) for task in tasks]
+        if any(one is None for one in back) or not tasks:
+            return None
+        detected = max(self.detected_s[task] for task in tasks)
+        return max(0.0, max(one for one in back if one is not None) - detected)
+
+
+def simulate(options: Options) -> Ways:
+    """Until every task of a crashed node is back; `RuntimeError` if one is not after minutes."""
+    world = World(options, validate=False, notes_progress=True)
+    world.start()
+    hit = {fault.target for fault in options.faults}
+    lost = {task for task, node in enumerate(options.placement) if node in hit}
+    followed, seen = Restorations(), 0
+
+    def back() -> bool:
+        nonlocal seen
+        for noted in world.notes[seen:]:
+            followed.note(noted)
+        seen = len(world.notes)
+        return lost <= {way.task for way in followed.done}
+
+    last_us = max(fault.at_us for fault in options.faults)
+    if not world.kernel.run(until=last_us + round(GIVE_UP_S * 1e6), stop=back):
+        left = ", ".join(world.wiring.names[task] for task in followed.open)
+        raise RuntimeError(f"{left} not back {GIVE_UP_S:g} s after the last failure")
+    mine = [way for way in reversed(followed.done) if way.task in lost]
+    return Ways(
+        detected_s={way.task: way.detected_us / 1e6 for way in mine},
+        restored_s={way.task: (way.restored_us or 0) / 1e6 for way in mine},
+    )
+
+
+def ways(incidents: pd.DataFrame, at_s: Mapping[int, float]) -> Ways:
+    """From what the engine noticed after the kills of `kills`."""
+    detected: dict[int, float] = {}
+    restored: dict[int, float | None] = {}
+    for task, killed_s in at_s.items():
+        node = SPEC.node_names[placement()[task]]
+        mine = incidents[
+            (incidents["target"] == node) & (incidents["at_s"] >= killed_s - BEGIN_EARLY_S)
+        ]
+        noticed = mine[mine["event"] == "detected"]
+        if not len(noticed):
+            restored[task] = None
+            continue
+        first = noticed.iloc[0]
+        detected[task] = float(first["at_s"])
+        back = mine[
+            (mine["event"] == "recovered") & (mine["detected_unix_s"] == first["detected_unix_s"])
+        ]
+        restored[task] = float(back.iloc[0]["at_s"]) if len(back) else None
+    return Ways(detected_s=detected, restored_s=restored)
