@@ -146,8 +146,10 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     for row in panels:
         row[0].set_ylabel("mean OF, difference from\nthe paper's readings")
     handles, labels = panels[1][0].get_legend_handles_labels()
-    panels[1][3].set_axis_off()
-    panels[1][3].legend(handles, labels, loc="center left", fontsize=8, title="readings of SA")
+    panels[1][3].remove()
+    figure.legend(
+        handles, labels, loc="lower right", bbox_to_anchor=(0.99, 0.15), title="readings of SA"
+    )
     stamp(figure, f"{int(table['count'].max())} random topologies per point")
 
 
