@@ -139,7 +139,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             )
         axes.set_title(name, loc="left", fontsize=8.5)
         axes.set_xlim(0, 1)
-    panels[1][2].legend(loc="upper right", fontsize=7)
+    panels[1][2].legend(loc="upper right", fontsize=7, title="INC")
+    panels[1][2].set_ylim(-0.01, 0.01)
     panels[1][2].set_xlabel("resources that have arrived (share)")
     for axes in (*panels[0], *panels[1][:2]):
         axes.set_xlabel("replicated share of all resources")
@@ -187,8 +188,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 measured={
                     **_margins((means[name] - means[PAPER]).dropna()),
                     "tolerance": SLIGHT,
-                    "median_ms": times[name],
-                    "median_ms_paper": times[PAPER],
+                    "median_ms": float(times[name]),
+                    "median_ms_paper": float(times[PAPER]),
                 },
             )
             for name in SWITCHED
@@ -232,10 +233,14 @@ def _joins(means: pd.DataFrame) -> Claim:
 def _inc(means: pd.DataFrame) -> Claim:
     margin = means[INC_PAPER] - means[INC_NEVER]
     return Claim(
-        text="INC is better on the average if f_g follows the recovery, as Algorithm 5 has it",
+        text="Whether INC's f_g follows the recovery, as Algorithm 5 has it, changes OF little",
         kind=ClaimKind.HYPOTHESIS,
-        held=bool(margin.mean() > 0),
-        measured={"mean_margin": float(margin.mean()), "by_arrived": margin.to_dict()},
+        held=bool(margin.abs().mean() <= SLIGHT),
+        measured={
+            "mean_margin": float(margin.mean()),
+            "by_arrived": margin.to_dict(),
+            "tolerance": SLIGHT,
+        },
     )
 
 

@@ -81,6 +81,7 @@ PLANNERS: Mapping[str, Look] = {
     "dp": Look("DP", BLUE, "s"),
     "sa": Look("SA", GREEN, "D"),
     "greedy": Look("Greedy", VERMILION, "o"),
+    "refined": Look("refined SA", PURPLE, "P"),
     "exhaustive": Look("exhaustive", GREY, "x", ":"),
     "inc": Look("INC", GREEN, "D"),
     "to": Look("TO", VERMILION, "o"),

@@ -8,6 +8,10 @@ With x_t = 1 if task t is replicated and y_t the fraction of its output that it 
 Maximization drives y_t to x_t times that sum, so without joins this is exact. A join gives the
 product of its streams; the program has y_t <= each stream, which is never less, so with joins its
 optimum is an upper bound on every plan, and the plan it finds is judged by the real objective.
+
+Where failures are drawn instead of the worst one assumed (`expected`), every failure has its own
+y: y_t <= x_t where a replica would save t, y_t <= 1 where its primary lives, y_t = 0 where both
+copies die.
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 
 from harness.errors import EnvironmentFailure
 from harness.planning.base import Planner, trimmed
+from harness.planning.expected import Failures
 from harness.planning.structure_aware import StructureAware
 from harness.topology.fidelity import Booleans, Evaluator, input_weights, substream_weights
 from harness.topology.model import Edge, Topology
@@ -41,51 +46,82 @@ class Optimum(Planner):
         self._time_limit_s = time_limit_s
 
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, float | None]:
-        # here: it is slow to import, and every other planner does without
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         topology = evaluator.topology
-        tasks = topology.task_count
-        rows = list(_rows(topology, joins=evaluator.joins))
-        lengths = [len(columns) for columns, _ in rows]
-        matrix = coo_array(
-            (
-                np.concatenate([values for _, values in rows]),
-                (np.repeat(np.arange(len(rows)), lengths), np.concatenate([c for c, _ in rows])),
-            ),
-            shape=(len(rows), 2 * tasks),
-        )
-        spending = np.concatenate([topology.costs, np.zeros(tasks)])[None]
-        result = milp(
-            c=np.concatenate([np.zeros(tasks), -evaluator.reading]),
-            integrality=np.concatenate([np.ones(tasks), np.zeros(tasks)]),
-            bounds=Bounds(0, 1),
-            constraints=[
-                LinearConstraint(matrix.tocsr(), ub=0),
-                LinearConstraint(spending, ub=budget),
-            ],
-            options={"time_limit": self._time_limit_s, "mip_rel_gap": 1e-9},
-        )
-        if result.status not in (0, 1):
-            raise EnvironmentFailure(
-                f"the solver gave up on {tasks} tasks: {result.message}",
-                remedy="use the planner sa, and report this topology",
-            )
+        worst = Failures.worst_case(topology)
+        found, bound = _solve(evaluator, budget, worst, time_limit_s=self._time_limit_s)
         known, _ = StructureAware()._choose(evaluator, budget)
-        plans = known[None]
-        if result.x is not None:
-            plans = np.vstack([result.x[:tasks] > 0.5, known])
+        plans = known[None] if found is None else np.vstack([found, known])
         plans = plans[plans @ topology.costs <= budget]
         values = evaluator.values(plans)
-        bound = 1.0 if result.mip_dual_bound is None else -float(result.mip_dual_bound)
         best = int(values.argmax())
         return trimmed(evaluator, plans[best]), min(1.0, max(bound, float(values[best])))
 
 
+def expected_bound(
+    topology: Topology, budget: int, failures: Failures, *, time_limit_s: float = 60.0
+) -> float:
+    """What no plan of ``budget`` units exceeds when ``failures`` are drawn, in [0, 1]."""
+    _, bound = _solve(Evaluator(topology), budget, failures, time_limit_s=time_limit_s)
+    return min(1.0, bound)
+
+
+def _solve(
+    evaluator: Evaluator, budget: int, failures: Failures, *, time_limit_s: float
+) -> tuple[Booleans | None, float]:
+    """The best plan found, if any, and a bound on every plan."""
+    # here: it is slow to import, and every other planner does without
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    topology = evaluator.topology
+    tasks, worlds = topology.task_count, len(failures.weights)
+    every = np.repeat([evaluator.reading], worlds, axis=0) * failures.weights[:, None]
+    saved = failures.primaries & ~failures.replicas
+    most = np.where(failures.primaries & failures.replicas, 0.0, 1.0)
+    result = milp(
+        c=np.concatenate([np.zeros(tasks), -every.ravel()]),
+        integrality=np.concatenate([np.ones(tasks), np.zeros(tasks * worlds)]),
+        bounds=Bounds(0, np.concatenate([np.ones(tasks), most.ravel()])),
+        constraints=[
+            LinearConstraint(_constraints(evaluator, saved), ub=0),
+            LinearConstraint(
+                np.concatenate([topology.costs, np.zeros(tasks * worlds)])[None], ub=budget
+            ),
+        ],
+        options={"time_limit": time_limit_s, "mip_rel_gap": 1e-9},
+    )
+    if result.status not in (0, 1):
+        raise EnvironmentFailure(
+            f"the solver gave up on {tasks} tasks: {result.message}",
+            remedy="use the planner sa, and report this topology",
+        )
+    bound = 1.0 if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+    return None if result.x is None else result.x[:tasks] > 0.5, bound
+
+
+def _constraints(evaluator: Evaluator, saved: Booleans) -> csr_array:
+    """All rows; the columns are x, then y of one failure after the other."""
+    worlds, tasks = saved.shape
+    base = list(_rows(evaluator.topology, joins=evaluator.joins))
+    lengths = [len(columns) for columns, _ in base]
+    row = np.repeat(np.arange(len(base)), lengths)
+    column = np.concatenate([np.array(columns) for columns, _ in base] or [np.zeros(0, int)])
+    value = np.concatenate([np.array(values) for _, values in base] or [np.zeros(0)])
+    world, task = np.nonzero(saved)
+    kept = np.arange(len(world))
+    rows = [np.tile(row, worlds) + np.repeat(np.arange(worlds), len(row)) * len(base)]
+    columns = [tasks + np.tile(column, worlds) + np.repeat(np.arange(worlds), len(row)) * tasks]
+    values = [np.tile(value, worlds)]
+    first = worlds * len(base)
+    rows += [first + kept, first + kept]
+    columns += [tasks + world * tasks + task, task]
+    values += [np.ones(len(kept)), -np.ones(len(kept))]
+    shape = (first + len(kept), tasks * (1 + worlds))
+    entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+    return coo_array(entries, shape=shape).tocsr()
+
+
 def _rows(topology: Topology, *, joins: bool) -> Iterator[Row]:
-    tasks = topology.task_count
-    for task in range(tasks):
-        yield [tasks + task, task], [1.0, -1.0]
+    """What an operator gives of its inputs, for one failure; columns are its y."""
     for name in topology.order:
         if topology.inputs(name):
             separate = joins and topology.operator(name).join
@@ -94,7 +130,7 @@ def _rows(topology: Topology, *, joins: bool) -> Iterator[Row]:
 
 def _sum_rows(topology: Topology, name: str) -> Iterator[Row]:
     own = topology.tasks(name)
-    rows: list[Row] = [([topology.task_count + t], [1.0]) for t in range(own.start, own.stop)]
+    rows: list[Row] = [([t], [1.0]) for t in range(own.start, own.stop)]
     for share, edge in zip(input_weights(topology, name), topology.inputs(name), strict=True):
         for up, down, weight in _weighted(topology, edge):
             rows[down][0].append(up)
@@ -105,7 +141,7 @@ def _sum_rows(topology: Topology, name: str) -> Iterator[Row]:
 def _join_rows(topology: Topology, name: str) -> Iterator[Row]:
     own = topology.tasks(name)
     for edge in topology.inputs(name):
-        rows: list[Row] = [([topology.task_count + t], [1.0]) for t in range(own.start, own.stop)]
+        rows: list[Row] = [([t], [1.0]) for t in range(own.start, own.stop)]
         for up, down, weight in _weighted(topology, edge):
             rows[down][0].append(up)
             rows[down][1].append(-weight)
@@ -117,7 +153,7 @@ def _weighted(topology: Topology, edge: Edge) -> Iterator[tuple[int, int, float]
     weight in its input stream."""
     up = topology.operator(edge.upstream).parallelism
     down = topology.operator(edge.downstream).parallelism
-    first = topology.task_count + topology.tasks(edge.upstream).start
+    first = topology.tasks(edge.upstream).start
     rows, columns = routes(edge.partitioning, up, down)
     weights = substream_weights(topology, edge)
     for upstream, downstream, weight in zip(rows, columns, weights, strict=True):

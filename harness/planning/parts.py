@@ -59,8 +59,9 @@ class Part(ABC):
     operators: tuple[str, ...]
 
     @abstractmethod
-    def steps(self, plan: Booleans, budget: int) -> list[Step]:
-        """What could be added to ``plan`` within ``budget`` units, best density first."""
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> list[Step]:
+        """What could be added to ``plan`` within ``budget`` units, best density first; nothing
+        that contains a ``barred`` task."""
 
 
 class FullOperator(Part):
@@ -74,9 +75,10 @@ class FullOperator(Part):
         self._cost = evaluator.topology.operator(name).cost
         self._first = own.start
 
-    def steps(self, plan: Booleans, budget: int) -> list[Step]:
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> list[Step]:
         """The most valuable task that is not replicated yet."""
-        left = self._tasks[~plan[self._tasks]]
+        taken = plan if barred is None else plan | barred
+        left = self._tasks[~taken[self._tasks]]
         if not len(left) or self._cost > budget:
             return []
         tasks = np.zeros(len(plan), dtype=np.bool_)
@@ -128,11 +130,13 @@ class Structured(Part):
             for far in dict.fromkeys(far for fars in self._needs_of for far in fars)
         }
 
-    def steps(self, plan: Booleans, budget: int) -> list[Step]:
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> list[Step]:
         """Every segment that is not replicated yet, alone if that adds to the objective and
         otherwise with the segments that it needs; none that exceeds the budget."""
         own = plan[self._local.tasks]
         costs = self._segment_costs @ ~own
+        if barred is not None and barred.any():
+            costs[(self._segments & barred[self._local.tasks]).any(axis=1)] = np.inf
         open_ = np.flatnonzero((costs > 0) & (costs <= budget))
         if not len(open_):
             return []
@@ -157,13 +161,13 @@ class Structured(Part):
         costs: NDArray[np.float64],
     ) -> None:
         """Complete ``candidates[rows]``, which are the segments ``segments[rows]``."""
-        worth = self._weights
+        worth = np.where(costs < np.inf, self._weights, -1.0)
         if self._readings.per_unit:
-            worth = self._weights / np.maximum(costs, 1e-9)
+            worth = worth / np.maximum(costs, 1e-9)
         choice = {
             far: int(through[worth[through].argmax()])
             for far, through in self._rows_through.items()
-            if len(through)
+            if len(through) and worth[through].max() >= 0
         }
         for row in rows.tolist():
             candidates[row, list(self._completed(int(segments[row]), choice))] = True

@@ -23,18 +23,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from harness.planning.base import Planner
 from harness.planning.parts import ROUNDING, Part, Step, parts_of, significant
 from harness.planning.readings import PRINTED, Readings
-from harness.topology.fidelity import Booleans, Evaluator
+from harness.topology.fidelity import Booleans, Evaluator, Floats
 from harness.topology.model import Topology
 
 Ranking = Callable[[Part, Booleans], Callable[[Step], float]]
 """Given a part and the plan: how good a step of that part is."""
+
+
+class Judge(Protocol):
+    """What a plan is worth: `Evaluator` for the worst case, `expected.Expected` for failures that
+    were drawn."""
+
+    def values(self, plans: ArrayLike, /) -> Floats:
+        """Of every plan, shape ``(plans,)``."""
+
+    def gains(self, plans: ArrayLike, /) -> Floats:
+        """What one task more or less changes, shape ``(plans, tasks)``."""
 
 
 class StructureAware(Planner):
@@ -82,7 +94,7 @@ class Search:
         plan: Booleans | None = None,
         ranking: Ranking | None = None,
         readings: Readings = PRINTED,
-        judge: Evaluator | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """``plan`` is what is alive already; ``ranking`` orders a part's steps, by their density
         if None; ``judge`` is what the gain of whole MC-trees counts by, if not ``evaluator``."""
@@ -90,6 +102,8 @@ class Search:
         nothing = np.zeros(topology.task_count, dtype=np.bool_)
         self.plan: Booleans = nothing if plan is None else plan
         self.budget = budget
+        self.barred: Booleans = nothing
+        """Tasks that no step may contain."""
         self._evaluator = evaluator
         self._ranking, self._readings, self._judge = ranking, readings, judge
         self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
@@ -126,18 +140,24 @@ class Search:
         A segment adds to the objective as soon as one of its tasks has another input, be the rest
         of it connected or not, so a step may hold tasks that give nothing.
         """
-        given = self._evaluator.fractions(self.plan)[0] * self._evaluator.marginal(self.plan)
-        useless = self.plan & (given <= 0)
+        useless = self.plan & (self._evaluator.gains(self.plan)[0] <= 0)
         if not useless.any():
             return False
         self.plan = self.plan & ~useless
         self.budget += int(self._evaluator.topology.costs[useless].sum())
+        self.restart(self.plan, self.budget)
+        return True
+
+    def restart(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> None:
+        """Go on from ``plan`` with ``budget`` units left and without the ``barred`` tasks."""
         place = self._evaluator.topology.place
-        self._alive = {place(int(task))[0] for task in np.flatnonzero(self.plan)}
+        self.plan, self.budget = plan, budget
+        if barred is not None:
+            self.barred = barred
+        self._alive = {place(int(task))[0] for task in np.flatnonzero(plan)}
         self._steps_of.clear()
         self._completed_of.clear()
         self._hopeless.clear()
-        return True
 
     def best_steps(self) -> list[Step]:
         """The steps of one round: the densest that fits the budget, and of other parts those that
@@ -179,7 +199,7 @@ class Search:
             fitting = [step for step in known[1] if step.cost <= self.budget]
             if fitting or not known[1] or self.budget == known[0]:
                 return fitting
-        steps = part.steps(self.plan, self.budget)
+        steps = part.steps(self.plan, self.budget, barred=self.barred)
         if self._ranking is not None:
             ranking = self._ranking(part, self.plan)
             rank = significant(np.array([ranking(step) for step in steps]))

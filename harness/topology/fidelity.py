@@ -15,12 +15,13 @@ A stream that carries nothing without failure counts its substreams equally.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from harness.topology.model import Edge, Topology
 from harness.topology.partitioning import Partitioning, routes
@@ -31,6 +32,8 @@ Booleans = NDArray[np.bool_]
 Stream = Callable[[Floats], Floats]
 """Upstream fractions ``(upstream tasks, plans)`` to an input stream's fractions, of shape
 ``(downstream tasks, plans)`` or, where all tasks get the same, ``(plans,)``."""
+
+_Backward = tuple[slice, list[tuple[slice, Stream, Floats, csr_array]], bool]
 
 
 class Objective(StrEnum):
@@ -90,43 +93,61 @@ class Evaluator:
             step(fractions)
         return fractions
 
-    def marginal(self, alive: Booleans) -> Floats:
-        """What the objective gains per fraction of each task's output that is added while the
-        rest of the plan stays as it is: its derivative, shape ``(tasks,)``; exact for a whole task
-        too, unless branches of it meet again in a join.
+    def gains(self, alive: ArrayLike) -> Floats:
+        """What the objective changes by with one task more, or one less where the plan has it,
+        for every task alone; shape ``(plans, tasks)``, never negative.
 
-        A task whose fraction or whose derivative is zero adds nothing to the plan.
+        Exact unless branches of the task meet again in a join, where it is the derivative. A
+        task of the plan whose gain is 0 gives nothing.
         """
-        topology = self.topology
-        fractions = self._fractions(alive)[:, 0]
-        found = self.reading.copy()
-        for name in reversed(topology.order):
-            edges = topology.inputs(name)
-            if not edges:
-                continue
-            own = topology.tasks(name)
-            into = found[own] * np.asarray(alive, dtype=float)[own]
+        plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
+        flags = np.ascontiguousarray(plans.T, dtype=np.float64)
+        into, fractions = np.ones_like(flags), np.empty_like(flags)
+        streams_of = {}
+        for own, edges, correlated in self._backward:
             streams = [
-                np.broadcast_to(
-                    stream(topology, edge)(fractions[topology.tasks(edge.upstream)][:, None]).T,
-                    (1, own.stop - own.start),
-                )[0]
-                for edge in edges
+                np.broadcast_to(surviving(fractions[upstream]), flags[own].shape)
+                for upstream, surviving, _, _ in edges
             ]
-            correlated = self.joins and topology.operator(name).join
-            shares = input_weights(topology, name)
-            for position, edge in enumerate(edges):
-                weight = shares[position]
-                if correlated:
-                    others = [each for number, each in enumerate(streams) if number != position]
-                    weight = np.prod(others, axis=0) if others else np.ones(len(into))
-                rows, columns = _routes(topology, edge)
-                upstream = topology.tasks(edge.upstream)
-                found[upstream] += np.bincount(
-                    rows,
-                    weights=substream_weights(topology, edge) * (into * weight)[columns],
-                    minlength=upstream.stop - upstream.start,
+            if correlated:
+                into[own] = np.prod(streams, axis=0)
+            elif edges:
+                into[own] = sum(
+                    weight * each for each, (_, _, weight, _) in zip(streams, edges, strict=True)
                 )
+            fractions[own] = flags[own] * into[own]
+            streams_of[own.start] = streams
+        worth = np.repeat(self.reading[:, None], flags.shape[1], axis=1)
+        for own, edges, correlated in reversed(self._backward):
+            read, streams = worth[own] * flags[own], streams_of[own.start]
+            for position, (upstream, _, weight, back) in enumerate(edges):
+                if correlated:
+                    others = streams[:position] + streams[position + 1 :]
+                    share = np.prod(others, axis=0) if others else 1.0
+                else:
+                    share = weight
+                worth[upstream] += back @ (read * share)
+        return np.asarray((worth * into).T)
+
+    @cached_property
+    def _backward(self) -> Sequence[_Backward]:
+        """Per operator, upstream first: its tasks; per input edge the upstream tasks, how their
+        fractions become the stream's, what the stream weighs for each task, and the weights of
+        the substreams as a matrix; whether the operator joins."""
+        topology = self.topology
+        found: list[_Backward] = []
+        for name in topology.order:
+            edges = []
+            shares = input_weights(topology, name) if topology.inputs(name) else ()
+            for edge, share in zip(topology.inputs(name), shares, strict=True):
+                upstream, own = topology.tasks(edge.upstream), topology.tasks(name)
+                matrix = csr_array(
+                    (substream_weights(topology, edge), _routes(topology, edge)),
+                    shape=(upstream.stop - upstream.start, own.stop - own.start),
+                )
+                edges.append((upstream, stream(topology, edge), share[:, None], matrix))
+            correlated = self.joins and topology.operator(name).join
+            found.append((topology.tasks(name), edges, correlated))
         return found
 
     def local(self, operators: Collection[str]) -> Local:

@@ -90,17 +90,19 @@ def test_within_zero_and_one_and_monotone_in_the_plan(data: st.DataObject) -> No
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_marginal_is_what_a_task_more_or_less_changes(data: st.DataObject) -> None:
+def test_gains_are_what_a_task_more_or_less_changes(data: st.DataObject) -> None:
     """Where no two branches of one task meet in a join, which would make it a derivative only."""
     plain = topologies(max_operators=5, max_queries=2, joins=False)
     topology = data.draw(st.one_of(plain, st.just(named.figure_1a(join=True))))
     evaluator = Evaluator(topology, data.draw(st.sampled_from(Objective)))
-    alive = np.array(data.draw(st.lists(st.booleans(), min_size=topology.task_count,
-                                        max_size=topology.task_count)))  # fmt: skip
-    task = data.draw(st.integers(0, topology.task_count - 1))
-    marginal = evaluator.marginal(alive)[task]
-    with_it, without = alive.copy(), alive.copy()
-    with_it[task], without[task] = True, False
-    fraction = evaluator.fractions(with_it)[0, task]
-    gain = evaluator.value(with_it) - evaluator.value(without)
-    assert marginal * fraction == pytest.approx(gain, abs=1e-12)
+    count = topology.task_count
+    plans = np.array([
+        data.draw(st.lists(st.booleans(), min_size=count, max_size=count)) for _ in range(2)
+    ])  # fmt: skip
+    found = evaluator.gains(plans)
+    for plan, gains in zip(plans, found, strict=True):
+        for task in range(count):
+            with_it, without_it = plan.copy(), plan.copy()
+            with_it[task], without_it[task] = True, False
+            change = evaluator.value(with_it) - evaluator.value(without_it)
+            assert gains[task] == pytest.approx(change, abs=1e-12)

@@ -1,0 +1,117 @@
+"""The refined planner: never worse than SA, nearly always the optimum; also when failures are
+drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.planning.exhaustive import Exhaustive
+from harness.planning.expected import Expected, Failures
+from harness.planning.optimum import expected_bound
+from harness.planning.refined import Refined, refined_for
+from harness.planning.structure_aware import StructureAware
+from harness.seeds import generator
+from harness.topology import named
+from harness.topology.fidelity import Evaluator
+from harness.topology.generate import Specification, random_topology
+from harness.topology.model import Topology
+from tests.planning.contract import SMALL, PlannerContract
+
+
+class TestRefined(PlannerContract):
+    planner = Refined()
+
+
+def small(seed: int, joins: float = 0.5) -> Topology:
+    spec = Specification(operators=(2, 4), parallelism=(1, 4), join_fraction=joins, zipf=0.3)
+    return random_topology(spec, generator(seed, "small"))
+
+
+def test_nearly_always_the_optimum_and_never_behind_sa() -> None:
+    optimal = cases = 0
+    for seed in range(25):
+        topology = small(seed)
+        if topology.task_count > 12:
+            continue
+        for ratio in (0.3, 0.6):
+            budget = int(ratio * topology.total_cost)
+            found = Refined().plan(topology, budget).value
+            assert found >= StructureAware().plan(topology, budget).value - 1e-12
+            cases += 1
+            optimal += found >= Exhaustive().plan(topology, budget).value - 1e-9
+    assert cases >= 20
+    assert optimal >= 0.95 * cases
+
+
+def drawn(topology: Topology, seed: int, *, nodes: int = 5, samples: int = 40) -> Failures:
+    failed = generator(seed, "failed").random((samples, nodes)) < 0.4
+    tasks = range(topology.task_count)
+    return Failures.of_nodes(
+        failed,
+        primary=[task % nodes for task in tasks],
+        replica=[(task + 1) % nodes for task in tasks],
+    )
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.5]))
+@SMALL
+def test_what_to_expect_is_the_mean_over_the_failures(seed: int, joins: float) -> None:
+    topology = small(seed, joins)
+    failures = drawn(topology, seed)
+    plan = generator(seed, "plan").random(topology.task_count) < 0.5
+    evaluator = Evaluator(topology)
+    by_hand = sum(
+        weight * evaluator.value(~dead | (plan & ~gone))
+        for dead, gone, weight in zip(
+            failures.primaries, failures.replicas, failures.weights, strict=True
+        )
+    )
+    judge = Expected(evaluator, failures)
+    assert judge.value(plan) == pytest.approx(by_hand)
+    if joins:
+        return
+    gains = judge.gains(plan)[0]
+    for task in range(topology.task_count):
+        with_it, without = plan.copy(), plan.copy()
+        with_it[task], without[task] = True, False
+        assert gains[task] == pytest.approx(judge.value(with_it) - judge.value(without), abs=1e-12)
+
+
+def test_the_worst_case_is_a_failure_of_every_primary() -> None:
+    topology = named.q1()
+    worst = Expected(Evaluator(topology), Failures.worst_case(topology))
+    plan = StructureAware().plan(topology, 9)
+    assert worst.value(plan.alive(topology)) == pytest.approx(plan.value)
+    found = refined_for(topology, 9, Failures.worst_case(topology))
+    assert found.value == pytest.approx(Refined().plan(topology, 9).value)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_plan_for_drawn_failures_is_near_its_bound(seed: int) -> None:
+    topology = small(seed, 0.0)
+    failures = drawn(topology, seed)
+    budget = topology.total_cost // 2
+    plan = refined_for(topology, budget, failures)
+    bound = expected_bound(topology, budget, failures)
+    assert plan.value <= bound + 1e-6
+    assert plan.value >= 0.99 * bound
+    assert plan.cost <= budget
+
+
+def test_samples_that_take_the_same_copies_are_one_failure() -> None:
+    failed = np.array([[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 1]], dtype=bool)
+    found = Failures.of_nodes(failed, primary=[0, 0], replica=[1, 2])
+    assert found.weights.tolist() == [0.5, 0.5]
+    assert found.primaries.sum() == 2
+
+
+def test_failures_without_probabilities_are_refused() -> None:
+    every = np.ones((2, 3), dtype=bool)
+    with pytest.raises(UsageError, match="add up to"):
+        Failures(primaries=every, replicas=~every, weights=np.array([0.5, 0.4]))
+    with pytest.raises(UsageError, match="shape"):
+        Failures(primaries=every, replicas=every[:1], weights=np.array([0.5, 0.5]))
