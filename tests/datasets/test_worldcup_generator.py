@@ -84,6 +84,12 @@ def test_minutes_follow_the_real_day() -> None:
     assert np.corrcoef(requests_by_minute(), real)[0, 1] > 0.999
 
 
+def test_the_servers_of_day_50_are_those_of_the_genuine_records() -> None:
+    servers = decode(genuine_log().read_bytes())["server"]
+    counted = {int(byte): int((servers == byte).sum()) for byte in np.unique(servers)}
+    assert counted == facts.DAY_50_PER_SERVER
+
+
 @pytest.mark.parametrize("partitions", [1, 2, 10, 20, 30])
 def test_every_server_is_in_one_partition(partitions: int) -> None:
     source = Day66(seed=SEED, partitions=partitions)

@@ -13,6 +13,7 @@ from experiments.ppa import (
     _random,
     _recovery,
     checkpoint_cost,
+    drift,
     expected_fidelity,
     incremental_recovery,
     multi_query,
@@ -40,7 +41,7 @@ FIGURES: dict[str, Experiment] = {
         incremental_recovery, multi_query, optimum_gap, plan_runtime, query_accuracy,
         query_fidelity, random_topologies, recovery_accuracy, checkpoint_cost,
         partial_replication, recovery_correlated, recovery_single, planner_readings,
-        expected_fidelity,
+        expected_fidelity, drift,
     )
 }  # fmt: skip
 
@@ -102,6 +103,7 @@ BENT = {
     "ppa/planner-readings": (
         swap("reading", "the paper's", "Greedy"), "Multi-query SA outperforms greedy",
     ),
+    "ppa/drift": (swap("way", "kept", "made anew"), "A plan that is kept loses"),
     "ppa/expected-fidelity": (swap("plan", "sa", "expected"), "For failures that are drawn"),
     "ppa/recovery-single": (
         swap("contender", "CKP-5s", "CKP-30s"), "The latency with Checkpoint increases",
