@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from experiments.live.engines import LIMITS, claims, compare, recoveries
-from harness.claims import ClaimKind
+from experiments.live._kills import compare, recoveries
+from experiments.live.engines import LIMITS, claims, draw
+from harness.claims import Claim, ClaimKind
 from tests.engines.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
 
 KILL = injected(SCHEDULE)[:1]
@@ -83,10 +87,25 @@ def test_whatever_is_wrong_is_counted() -> None:
     assert compare(tentative, truth(), WORKLOAD)["lost"] == len(truth())
 
 
+def test_times_count_from_the_earlier_instant() -> None:
+    [victim] = [
+        replace(victim, began_unix_s=victim.at_unix_s - 0.008) for victim in KILL[0].victims
+    ]
+    done = [replace(KILL[0], victims=[victim])]
+    seen = noticed((-2, "failed", "r1n1"), (-1, "detected", "r1n1"), (5, "recovered", "r1n1"))
+    [row] = recoveries(record(failures=done, incidents=seen)).to_dict("records")
+    assert row["seen_ms"] == pytest.approx(6, abs=0.01)
+    assert row["restored_ms"] == pytest.approx(13, abs=0.01)
+    assert row["signal_ms"] == pytest.approx(8, abs=0.01)
+
+
 def table(*, ours: float, theirs: float, restored_ms: float, failures: int = 0) -> pd.DataFrame:
     rates: list[dict[str, Any]] = [
-        {"part": "rate", "engine": name, "scheme": "checkpoint", "interval_s": 0.1,
-         "records_per_core_s": rate, "latency_p50_s": latency_s, "results": 10, "due": 10}
+        {"part": part, "engine": name, "scheme": "checkpoint", "interval_s": 0.1,
+         "workload": "word count", "rate_per_s": 5_000.0, "records_per_core_s": rate,
+         "latency_p50_s": latency_s, "latency_early_s": latency_s, "latency_late_s": latency_s,
+         "results": 10, "due": 10}
+        for part in ("rate", "saturation")
         for name, rate, latency_s in (("tasks", ours, 0.03), ("structured", theirs, 0.7))
     ]  # fmt: skip
     kills: list[dict[str, Any]] = [
@@ -99,12 +118,32 @@ def table(*, ours: float, theirs: float, restored_ms: float, failures: int = 0) 
 
 def test_every_sentence_can_hold_and_can_fail() -> None:
     good = claims(table(ours=200_000, theirs=10_000, restored_ms=20))
+    assert len(good) == 10
     assert all(claim.held for claim in good)
-    bad = claims(table(ours=50_000, theirs=10_000, restored_ms=900, failures=2))
+    bad = claims(table(ours=12_000, theirs=10_000, restored_ms=900, failures=2))
     failed = {claim.text for claim in bad if claim.held is False}
-    assert len(failed) == 4
+    assert len(failed) == 5
     broken = [claim for claim in bad if claim.held is False and claim.kind is ClaimKind.INVARIANT]
     assert len(broken) == 1
+
+
+def named(found: Sequence[Claim], word: str) -> Claim:
+    [claim] = [claim for claim in found if word in claim.text]
+    return claim
+
+
+def test_engines_are_compared_where_both_keep_up() -> None:
+    rates = table(ours=200_000, theirs=10_000, restored_ms=20).query("part == 'rate'")
+    stock = rates["engine"] == "structured"
+    behind = rates.assign(latency_late_s=rates["latency_late_s"].where(~stock, 4.0))
+    assert named(claims(behind), "keep up").held is None, "a backlog is no latency"
+    late = rates.assign(latency_p50_s=rates["latency_p50_s"].where(~stock, 1.2))
+    assert named(claims(late), "ten times").held is None
+    faster = rates[~stock].assign(rate_per_s=50_000.0, records_per_core_s=400_000.0)
+    [efficiency] = [claim for claim in claims(pd.concat([rates, faster])) if "ten times" in
+                    claim.text]  # fmt: skip
+    assert efficiency.measured["times"] == pytest.approx(40)
+    assert efficiency.measured["times_at_the_same_rate"] == pytest.approx(20)
 
 
 def test_what_was_not_measured_is_not_judged() -> None:
@@ -113,5 +152,12 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert len(claims(kills)) == 6
     rates = part[(part["part"] == "rate") & (part["engine"] == "tasks")]
     ours = [claim for claim in claims(rates) if claim.kind is ClaimKind.HYPOTHESIS]
-    assert [claim.held for claim in ours] == [None, None]
+    assert [claim.held for claim in ours] == [None, None, None]
     assert set(LIMITS) >= {"seen_p50_ms", "restored_checkpoint_p50_ms"}
+
+
+def test_the_figure_can_be_drawn() -> None:
+    full = table(ours=200_000, theirs=10_000, restored_ms=20).assign(cpu_us_python=3.0)
+    figure = Figure()
+    draw(full, figure)
+    assert len(figure.axes) == 4

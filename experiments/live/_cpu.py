@@ -1,0 +1,89 @@
+"""What a live engine computes with: CPU seconds of its processes, sampled while a pass runs.
+
+Counted is all that lives on the workers (their virtual machines, executors, Python) and the
+engine's own processes (drivers, coordinator); Kafka, Redis, the Spark master, the load generator
+and the harness are not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Cluster
+    from harness.engines.base import Engine
+
+EVERY_S = 0.5
+MACHINES, PYTHON = "java", "python"
+"""Parts on the workers: virtual machines, and the Python processes that they start."""
+
+
+def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
+    """CPU seconds used so far by part: `MACHINES`, `PYTHON`, and each process of the engine's own.
+
+    `Cluster.usage` counts a node's own tree, which leaves an executor out where nodes share it.
+    """
+    from harness.cluster.processes import members
+
+    used: Counter[str] = Counter()
+    for worker, stats in members(cluster.run).items():
+        for stat in stats if worker else ():
+            used[MACHINES if _is_java(stat.pid) else PYTHON] += stat.cpu_s
+    own = {name: usage.cpu_s or 0.0 for name, usage in engine.usage().items()}
+    return {**used, **own}
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+    except OSError:  # it has ended meanwhile
+        return False
+
+
+class CpuWatch:
+    """Samples on a thread of its own; a context manager around a pass."""
+
+    def __init__(self, cluster: Cluster, engine: Engine) -> None:
+        self._cluster, self._engine = cluster, engine
+        self._samples: list[tuple[float, Mapping[str, float]]] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch CPU", daemon=True)
+
+    def __enter__(self) -> CpuWatch:
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._sample()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(EVERY_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        used = cpu_s(self._cluster, self._engine)
+        self._samples.append((time.time(), used))
+
+    def between(self, from_unix_s: float, until_unix_s: float | None = None) -> dict[str, float]:
+        """CPU seconds by part between two instants, the second by default the last sample's.
+
+        A process that ended in between takes what it had used along: such runs have no failures.
+        """
+        at = np.array([instant for instant, _ in self._samples])
+        until = at[-1] if until_unix_s is None else until_unix_s
+        found = {}
+        for name in sorted({name for _, used in self._samples for name in used}):
+            line = np.array([used.get(name, 0.0) for _, used in self._samples])
+            begun, ended = np.interp([from_unix_s, until], at, line)
+            found[name] = float(ended - begun)
+        return found

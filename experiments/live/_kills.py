@@ -1,0 +1,138 @@
+"""Nodes of the task engine killed one after the other, and how long each was away.
+
+A node is seen to be dead by the end of its connection. Restored means that every task it had is
+where it was: its new primary has processed, stable, all that the old one had. Times count from
+the earliest instant at which the kill can have happened, just before its first signal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.results.record import Outcome
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Cluster
+    from harness.engines.base import Engine
+    from harness.engines.passes import PassRecord
+    from harness.experiment import Context
+    from workloads.base import Workload
+
+KILL_GAP_S = 2.5
+"""Between two kills: three times what a node takes to come back on an idle machine."""
+SLACK_S, WITHIN_S = 0.1, 2.0
+"""Around a kill: what is noticed of its node there was caused by it."""
+
+
+def measure_kills(
+    engine: Engine,
+    cluster: Cluster,
+    context: Context,
+    *,
+    workload: Workload,
+    rate_per_s: float,
+    interval_s: float,
+    kills: int,
+    gap_s: float = KILL_GAP_S,
+) -> Outcome:
+    """One pass in which a node dies every ``gap_s``, each once the one before is back."""
+    from harness.cluster.base import Action
+    from harness.engines.deliveries import relative_windows
+    from harness.engines.passes import Pass, PassPlan
+    from harness.failures.schedule import FailureEvent, Schedule
+    from harness.load.profile import RateProfile
+
+    names = [node.name for node in engine.targets()]
+    events = [
+        FailureEvent(
+            # Not always at the same place within a batch and between two checkpoints.
+            at_s=2 + number * gap_s + (number * 0.037) % 0.5,
+            action=Action.KILL,
+            target=names[number % len(names)],
+        )
+        for number in range(kills)
+    ]
+    seconds = 2 + kills * gap_s + 1
+    plan = PassPlan(
+        name="kills",
+        workload=workload,
+        rate=RateProfile.constant(rate_per_s, seconds),
+        interval_s=interval_s,
+        schedule=Schedule(events=events, origin="one node after the other"),
+    )
+    directory = cluster.scratch(f"live-{context.directory.name}")
+    with Pass(plan, cluster, engine, directory, context) as one:
+        record = one.run()
+        truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
+    wrong = compare(record.deliveries, truth[truth["window_start_s"] <= seconds], workload)
+    return Outcome(
+        values={
+            **wrong,
+            "failures": sum(wrong.values()),
+            "due": len(truth),
+            "injected": sum(1 for done in record.injected if any(v.felt for v in done.victims)),
+            "drained": record.drained,
+        },
+        series={"kills": recoveries(record, within_s=gap_s - 0.5)},
+        invalid=record.load.invalid,
+    )
+
+
+def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -> dict[str, int]:
+    """What is not as it must be: all numbers are 0 where stable output equals the truth."""
+    identity = workload.identity_in_run
+    columns = [*identity, *workload.values]
+    stable = deliveries.loc[deliveries["stability"] == "stable", columns]
+    once = stable.drop_duplicates(identity)
+    right = truth[columns].merge(once.astype(truth[columns].dtypes), on=columns)
+    present = truth[identity].merge(once[identity].astype(truth[identity].dtypes), on=identity)
+    return {
+        "lost": len(truth) - len(present),
+        "duplicated": len(stable) - len(once),
+        "contradictions": len(once) - len(right),
+    }
+
+
+def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFrame:
+    """A row per kill: how long until it was seen, and until all its tasks were restored; null
+    where the node had no task, or one of them did not come back within that time.
+
+    All clocks are of one machine. A kill happens between two instants, read just before its first
+    signal and right after its last (``signal_ms`` later): times count from the earlier one, so
+    that they are never too short. Where a backend knows the later one alone, a busy machine can
+    put it behind what it caused (`SLACK_S`).
+    """
+    noticed = record.incidents
+    rows = []
+    for done in record.injected:
+        for victim in (victim for victim in done.victims if victim.felt):
+            after_s = victim.at_unix_s - record.start_unix_s
+            known = victim.began_unix_s is not None
+            at_s = (victim.began_unix_s or victim.at_unix_s) - record.start_unix_s
+            first_s = at_s if known else at_s - SLACK_S
+            near = noticed["at_s"].between(first_s, at_s + within_s)
+            mine = noticed[(noticed["target"] == victim.node) & near]
+            seen = mine[mine["event"] == "failed"]["at_s"]
+            lost = mine[mine["event"] == "detected"].head(1)
+            back = mine[mine["event"] == "recovered"].merge(lost[["detected_unix_s"]])
+            detected_s = lost["at_s"].iloc[0] if len(lost) else None
+            restored_s = back["at_s"].iloc[0] if len(back) else None
+            rows.append(
+                {
+                    "node": victim.node,
+                    "at_s": at_s,
+                    "signal_ms": _ms(after_s, at_s),
+                    "tasks": lost["tasks"].iloc[0] if len(lost) else "",
+                    "seen_ms": _ms(seen.min() if len(seen) else None, at_s),
+                    "takeover_ms": _ms(restored_s, detected_s),
+                    "restored_ms": _ms(restored_s, at_s),
+                    "how": back["cause"].iloc[0] if len(back) else "",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _ms(until_s: float | None, since_s: float | None) -> float | None:
+    return None if until_s is None or since_s is None else (until_s - since_s) * 1000

@@ -1,0 +1,211 @@
+"""34 nodes of the task engine on one machine: how long they take to start, and what they cost.
+
+Two racks with one worker each, 17 nodes to a worker, as many as the papers' recovery topology has
+with its replicas. *Start*: Kafka, Redis and Spark; then driver, executors and nodes. *Idle*: the
+papers' recovery topology under active replication, in batches of 1 s, with a record a second from
+each source: every node hosts copies, beats, and has next to nothing to do. *Loaded*: the same with
+500 tuples a second from each source.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
+from harness.figures.style import BLUE, GREEN, ORANGE, VERMILION
+from harness.results.record import Outcome, Point, Profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from harness.cluster.base import Cluster
+    from harness.engines.base import Engine
+    from harness.results.tables import Results
+
+RACKS, NODES_PER_WORKER = 2, 17
+NODES = RACKS * NODES_PER_WORKER
+LEVELS = 4
+"""Of the topology: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
+SOURCES = 2**LEVELS
+INTERVAL_S = 1.0
+IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
+"""Tuples per second of one source."""
+LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 20.0, Profile.PAPER: 60.0}
+SETTLE_S = 4.0
+"""Of a pass, until copies are placed and replicas have caught up."""
+LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
+"""Fixed before measuring."""
+TYPICAL_EXPERIMENT_S = 300.0
+"""What a live experiment of this project takes in the quick profile, without its start."""
+PARTS = {"java": "JVMs on workers", "python": "nodes", "driver": "driver",
+         "coordinator": "coordinator"}  # fmt: skip
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """Start everything, then one pass at each rate."""
+    from harness.cluster.base import ClusterSpec
+    from harness.engines.base import Setup
+    from harness.engines.catalogue import find_engine
+
+    nodes = NODES_PER_WORKER if context.profile is not Profile.SMOKE else 3
+    spec = ClusterSpec(
+        racks=RACKS, workers_per_rack=1, nodes_per_worker=nodes, cores_per_worker=nodes,
+        memory_mb_per_worker=1024,
+    )  # fmt: skip
+    began = time.monotonic()
+    cluster = context.cluster(spec)
+    servers_s = time.monotonic() - began
+    setup = Setup(
+        scheme="active",
+        brief=context.profile is Profile.SMOKE,
+        parameters={"notes_progress": False},
+    )
+    began = time.monotonic()
+    with find_engine("tasks").open(setup, cluster) as engine:
+        nodes_s = time.monotonic() - began
+        engine.configure(setup)
+        values: dict[str, float | bool] = {"servers_s": servers_s, "nodes_s": nodes_s}
+        for name, rate in (("idle", IDLE_PER_S), ("loaded", LOADED_PER_S)):
+            values |= {
+                f"{name}_{part}": value
+                for part, value in _pass(engine, cluster, context, rate * SOURCES).items()
+            }
+        values["resident_mb"] = _resident_mb(cluster)
+    return Outcome(values=values)
+
+
+def _pass(engine: Engine, cluster: Cluster, context: Context, rate: float) -> dict[str, float]:
+    """Cores by part while the load flows, their sum, and how many results are missing."""
+    from experiments.live._cpu import CpuWatch
+    from harness.engines.passes import Pass, PassPlan
+    from harness.failures.schedule import NO_FAILURES
+    from harness.load.profile import RateProfile
+    from workloads.synthetic import synthetic
+
+    seconds = LOAD_S[context.profile]
+    workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
+    plan = PassPlan(
+        name=f"at-{rate:g}",
+        workload=workload,
+        rate=RateProfile.constant(rate, seconds),
+        interval_s=INTERVAL_S,
+        schedule=NO_FAILURES,
+    )
+    directory = cluster.scratch(f"scale-{context.directory.name}")
+    with Pass(plan, cluster, engine, directory, context) as one:
+        with CpuWatch(cluster, engine) as watch:
+            record = one.run()
+        missing = len(engine.truth(one.work)) - len(record.deliveries)
+    start, until = SETTLE_S, record.until_s
+    used = watch.between(record.start_unix_s + start, record.start_unix_s + until)
+    cores = {name: seconds / (until - start) for name, seconds in used.items()}
+    return {**cores, "cores": sum(cores.values()), "missing": missing}
+
+
+def _resident_mb(cluster: Cluster) -> float:
+    from harness.cluster.processes import members
+
+    everyone = (stat for worker, stats in members(cluster.run).items() if worker for stat in stats)
+    return sum(stat.resident_bytes for stat in everyone) / 1e6
+
+
+def tabulate(results: Results) -> pd.DataFrame:
+    """A row per run."""
+    return results.frame
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Left: seconds until everything runs. Right: cores by part."""
+    start, cost = figure.subplots(1, 2, width_ratios=[2, 3])
+    mean = table.mean(numeric_only=True)
+    left = 0.0
+    for column, label, color in (
+        ("servers_s", "Kafka, Redis, Spark", ORANGE),
+        ("nodes_s", f"driver, executors, {NODES} nodes", BLUE),
+    ):
+        start.bar(["cold start"], [mean[column]], bottom=left, color=color, label=label, width=0.4)
+        left += mean[column]
+    start.set_ylabel("seconds")
+    start.set_xlim(-0.6, 1.4)
+    start.legend(fontsize=7)
+    bottom = dict.fromkeys(("idle", "loaded"), 0.0)
+    for (part, label), color in zip(PARTS.items(), (GREEN, BLUE, ORANGE, VERMILION), strict=True):
+        values = [float(mean.get(f"{name}_{part}", 0.0)) for name in bottom]
+        cost.bar(
+            [f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s", f"{LOADED_PER_S * SOURCES:,.0f} tuples/s"],
+            values,
+            bottom=list(bottom.values()),
+            color=color,
+            label=label,
+            width=0.5,
+        )
+        bottom = {name: at + v for (name, at), v in zip(bottom.items(), values, strict=True)}
+    cost.axhline(LIMITS["idle_cores"], color=VERMILION, linewidth=0.8, linestyle="--")
+    cost.set_ylabel("cores")
+    cost.legend(fontsize=7)
+
+
+def claims(table: pd.DataFrame) -> Sequence[Claim]:
+    """What nodes may cost."""
+    start = table["servers_s"] + table["nodes_s"]
+    start_s = float(start.max()) if len(table) else None
+    share = None if start_s is None else start_s / (start_s + TYPICAL_EXPERIMENT_S)
+    idle = float(table["idle_cores"].max()) if len(table) else None
+    missing = table[["idle_missing", "loaded_missing"]].to_numpy().max() if len(table) else None
+    return [
+        Claim(
+            text="Every result that is due was delivered.",
+            kind=ClaimKind.INVARIANT,
+            held=None if missing is None else bool(missing <= 0),
+            measured={"missing": None if missing is None else int(missing)},
+        ),
+        _at_most(f"{NODES} idle nodes with their replicas use at most 0.2 cores.", idle,
+                 LIMITS["idle_cores"], "cores"),
+        _at_most(f"From nothing to {NODES} connected nodes it takes at most a minute.", start_s,
+                 LIMITS["start_s"], "seconds"),
+        _at_most("The start is at most a fifth of a live experiment.", share,
+                 LIMITS["start_share"], "share"),
+    ]  # fmt: skip
+
+
+def _at_most(text: str, value: float | None, limit: float, unit: str) -> Claim:
+    return Claim(
+        text=text,
+        kind=ClaimKind.HYPOTHESIS,
+        held=None if value is None else value <= limit,
+        measured={unit: value, "limit": limit},
+    )
+
+
+EXPERIMENT = Experiment(
+    id="live/scale",
+    paper="Faultline",
+    figure="scale",
+    title=f"{NODES} nodes of the task engine on one machine: start and idling",
+    statement="Nodes are long-lived processes: they cost seconds once, and next to nothing while "
+    "nothing happens.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.tasks.engine"],
+    grid={profile: [{"nodes": NODES}] for profile in Profile},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 110, Profile.PAPER: 240},
+    run=run,
+    table=tabulate,
+    draw=draw,
+    claims=claims,
+    smoke_covered_by="live/engines",
+    notes=[
+        f"{LEVELS + 1} levels, {2 * SOURCES - 1} tasks and as many replicas, batches of "
+        f"{INTERVAL_S:g} s, heartbeats every 0.25 s; CPU from {SETTLE_S:g} s of the load to its "
+        "end. Kafka, Redis and the load generator are not counted.",
+        "The start is cold where this is the first run on its cluster; jars and Java were there.",
+        f"A live experiment: {TYPICAL_EXPERIMENT_S:g} s, chosen.",
+        "The smoke profile starts 6 nodes only.",
+    ],
+    figure_size_in=(8.0, 3.6),
+)

@@ -1,0 +1,208 @@
+"""How long a killed node is away, by the size of its tasks' state and by the rate.
+
+Word count on six nodes; its two counters carry a block of state besides their counts, of which
+every batch rewrites a part. Nodes are killed one after the other with SIGKILL. Rows of nodes that
+hosted no counter are left out: their tasks have next to no state.
+
+From a checkpoint a task has to fetch its state from Redis and to process again what came since;
+a replica has both already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.live._kills import measure_kills
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
+from harness.figures.style import BLUE, ORANGE
+from harness.results.record import Outcome, Point, Profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from harness.results.tables import Results
+
+INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
+KB, MB = 1_000, 1_000_000
+SIZES = (KB, MB, 10 * MB, 100 * MB)
+RATES_PER_S = (2_000.0, 10_000.0, 40_000.0)
+KILLS = {Profile.SMOKE: 2, Profile.QUICK: 9, Profile.PAPER: 60}
+GAP_S, LONG_GAP_S = 2.5, 5.0
+"""Between two kills; the second where the state is more than `LONG_FROM`."""
+LONG_FROM = 50 * MB
+LIMITS = {"small_ms": 250.0, "ms_per_mb": 20.0, "replica_ms": 100.0, "rate_ms": 250.0}
+"""Fixed before measuring."""
+
+
+def point(scheme: str, state_bytes: int, rate_per_s: float) -> Point:
+    return {"scheme": scheme, "state_bytes": state_bytes, "rate_per_s": rate_per_s}
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One scheme, one size, one rate."""
+    from experiments.live._ballast import heavy
+    from harness.cluster.base import ClusterSpec
+    from harness.engines.base import Setup
+    from harness.engines.catalogue import find_engine
+    from harness.engines.run import warm_engine
+
+    spec = ClusterSpec(
+        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
+        memory_mb_per_worker=768,
+    )  # fmt: skip
+    cluster = context.cluster(spec)
+    setup = Setup(
+        scheme=str(point["scheme"]),
+        brief=context.profile is Profile.SMOKE,
+        # A node that writes 100 MB is silent for longer than a second.
+        parameters={"checkpoint_s": CHECKPOINT_S, "suspect_s": 5.0},
+    )
+    engine = warm_engine(find_engine("tasks"), setup, cluster, context)
+    size, rate_per_s = point["state_bytes"], point["rate_per_s"]
+    assert isinstance(size, int), size
+    assert isinstance(rate_per_s, int | float), rate_per_s
+    return measure_kills(
+        engine,
+        cluster,
+        context,
+        workload=heavy(state_bytes=size),
+        rate_per_s=rate_per_s,
+        interval_s=INTERVAL_S,
+        kills=KILLS[context.profile],
+        gap_s=LONG_GAP_S if size > LONG_FROM else GAP_S,
+    )
+
+
+def tabulate(results: Results) -> pd.DataFrame:
+    """A row per kill of a node with a counter."""
+    kills = results.series("kills", ["scheme", "state_bytes", "rate_per_s", "failures"])
+    if not len(kills):
+        return kills
+    return kills[kills["tasks"].str.contains("count")].reset_index(drop=True)
+
+
+def medians(table: pd.DataFrame, scheme: str, by: str, **fixed: float) -> pd.Series[float]:
+    """Median time to restored, in ms, by one of size and rate."""
+    mine = table[table["scheme"] == scheme]
+    for name, value in fixed.items():
+        mine = mine[mine[name] == value]
+    found: pd.Series[float] = (
+        mine.dropna(subset=["restored_ms"]).groupby(by)["restored_ms"].median()
+    )
+    return found
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Left: by size. Right: by rate. A dot per kill, a line through the medians."""
+    by_size, by_rate = figure.subplots(1, 2, sharey=True)
+    for scheme, color in (("checkpoint", ORANGE), ("active", BLUE)):
+        for axes, by, fixed, unit in (
+            (by_size, "state_bytes", {"rate_per_s": RATES_PER_S[0]}, MB),
+            (by_rate, "rate_per_s", {"state_bytes": SIZES[0]}, 1_000),
+        ):
+            [(name, value)] = fixed.items()
+            mine = table[(table["scheme"] == scheme) & (table[name] == value)]
+            axes.scatter(mine[by] / unit, mine["restored_ms"], s=9, color=color, alpha=0.5)
+            line = medians(table, scheme, by, **{name: float(value)})
+            axes.plot(line.index / unit, line, color=color, marker="o", label=scheme)
+    by_size.set_xlabel("state per counter (MB)")
+    by_size.set_ylabel("kill to restored (ms)")
+    by_rate.set_xlabel("1,000 records/s, 1 KB of state")
+    for axes in (by_size, by_rate):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    by_size.legend()
+
+
+def claims(table: pd.DataFrame) -> Sequence[Claim]:
+    """What must hold, and how recovery grows."""
+    wrong = int(table["failures"].max()) if len(table) else None
+    by_size = medians(table, "checkpoint", "state_bytes", rate_per_s=RATES_PER_S[0])
+    by_rate = medians(table, "checkpoint", "rate_per_s", state_bytes=SIZES[0])
+    replica = medians(table, "active", "state_bytes", rate_per_s=RATES_PER_S[0])
+    small, replicated = (_largest(part, up_to=MB) for part in (by_size, replica))
+    large = _largest(replica, up_to=max(SIZES))
+    slope = ms_per_mb(by_size)
+    rates = float(by_rate.max()) if len(by_rate) > 1 else None
+    return [
+        Claim(
+            text="Stable output under kills equals every batch computed once and in order.",
+            kind=ClaimKind.INVARIANT,
+            held=None if wrong is None else wrong == 0,
+            measured={"wrong": wrong, "kills": len(table)},
+        ),
+        _at_most("Up to 1 MB of state a task, a kill is restored from checkpoints within 250 ms "
+                 "(median).", small, LIMITS["small_ms"], {}),
+        _at_most("Every further MB costs at most 20 ms.", slope, LIMITS["ms_per_mb"],
+                 {f"ms_at_{size / MB:g}_mb": value for size, value in by_size.items()}),
+        _at_most("With a replica a kill is restored within 100 ms (median), whatever the size.",
+                 large, LIMITS["replica_ms"], {"ms_up_to_1_mb": replicated}),
+        _at_most("From 2,000 to 40,000 records/s a kill is restored from checkpoints within "
+                 "250 ms (median).", rates, LIMITS["rate_ms"],
+                 {f"ms_at_{rate:g}_per_s": value for rate, value in by_rate.items()}),
+    ]  # fmt: skip
+
+
+def ms_per_mb(by_size: pd.Series[float]) -> float | None:
+    """The slope of the straight line through the medians; None with fewer than three."""
+    if len(by_size) < 3:
+        return None
+    megabytes = by_size.index.to_numpy(dtype=float) / MB
+    return float(np.polyfit(megabytes, by_size.to_numpy(dtype=float), 1)[0])
+
+
+def _largest(by_size: pd.Series[float], *, up_to: float) -> float | None:
+    found = by_size[by_size.index <= up_to]
+    return float(found.max()) if len(found) else None
+
+
+def _at_most(text: str, value: float | None, limit: float, more: dict[str, Any]) -> Claim:
+    return Claim(
+        text=text,
+        kind=ClaimKind.HYPOTHESIS,
+        held=None if value is None else value <= limit,
+        measured={"value": value, "limit": limit, **more},
+    )
+
+
+_GRID = [
+    *(point("checkpoint", size, RATES_PER_S[0]) for size in SIZES),
+    *(point("checkpoint", SIZES[0], rate) for rate in RATES_PER_S[1:]),
+    point("active", SIZES[0], RATES_PER_S[0]),
+    point("active", SIZES[2], RATES_PER_S[0]),
+]
+
+EXPERIMENT = Experiment(
+    id="live/state",
+    paper="Faultline",
+    figure="state",
+    title="Recovery of the task engine by size of state and by rate",
+    statement="A task restored from a checkpoint is away for as long as its state takes to fetch "
+    "and its input to process again; a replica has both.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.tasks.engine"],
+    grid={
+        Profile.SMOKE: [point("checkpoint", MB, 500.0)],
+        Profile.QUICK: _GRID,
+        Profile.PAPER: _GRID,
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 38, Profile.PAPER: 180},
+    run=run,
+    table=tabulate,
+    draw=draw,
+    claims=claims,
+    smoke_covered_by="live/engines",
+    notes=[
+        f"6 nodes, 2 counters with the state, checkpoints every {CHECKPOINT_S:g} s, batches of "
+        f"{INTERVAL_S:g} s. Chosen; no paper's figure.",
+        "Times count from just before the first signal of a kill.",
+        "The limits in the sentences were fixed before measuring.",
+    ],
+    figure_size_in=(9.0, 3.6),
+)
