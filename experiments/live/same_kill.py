@@ -1,0 +1,252 @@
+"""The same kill under both engines: how late results are, second by second.
+
+Word count on two workers; the second one dies by SIGKILL with everything that runs on it, and is
+started again. Under the stock engine that is an executor, under the task engine an executor with
+three nodes. A result is late by its arrival in the out topic minus the end of its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
+from harness.figures.style import BLUE, GREEN, GREY, VERMILION, stamp
+from harness.results.record import Outcome, Point, Profile
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from harness.engines.passes import PassRecord
+    from harness.results.tables import Results
+    from workloads.base import Workload
+
+TASKS, STRUCTURED = "tasks", "structured"
+RATE_PER_S = 2_000.0
+INTERVAL_S = 0.1
+"""Batch interval, and the stock engine's trigger: as fast as it can."""
+SETTINGS = "memory"
+"""Of the stock engine, see `experiments.live._rates.STOCK`."""
+CHECKPOINT_S = 2.0
+SLIDE_S, WINDOW_S = 0.5, 2.0
+VICTIM = "r2"
+RESTART_AFTER_S = 2.0
+TIMES = {
+    Profile.SMOKE: (2.0, 12.0, 5.0),
+    Profile.QUICK: (12.0, 34.0, 14.0),
+    Profile.PAPER: (30.0, 60.0, 20.0),
+}
+"""Seconds of warm-up, of load, and until the kill."""
+AROUND_S = (-5.0, 16.0)
+"""What is drawn, from the kill."""
+LATE_S = 0.5
+"""A result is late if it comes so much later than the median before the kill."""
+TENTH = 0.1
+"""Of the stock engine's time in which results are late: what the task engine may take. Fixed
+before measuring."""
+ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
+    (STRUCTURED, [("checkpoint", "stock Spark, checkpoint every batch", GREY)]),
+    (
+        TASKS,
+        [
+            ("checkpoint", f"task engine, checkpoints every {CHECKPOINT_S:g} s", GREEN),
+            ("active", "task engine, active replicas", BLUE),
+        ],
+    ),
+)
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """One engine under one scheme."""
+    from experiments.live._kills import compare
+    from experiments.live._rates import STOCK, WATERMARK_S
+    from harness.cluster.base import ClusterSpec
+    from harness.engines.base import Setup
+    from harness.engines.catalogue import find_engine
+    from harness.engines.deliveries import relative_windows
+    from harness.engines.passes import Pass, PassPlan
+    from harness.engines.run import warm_engine
+    from harness.failures.generators import one_target
+    from harness.failures.schedule import NO_FAILURES
+    from harness.load.profile import RateProfile
+    from workloads.wordcount import word_count
+
+    spec = ClusterSpec(
+        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
+        memory_mb_per_worker=768,
+    )  # fmt: skip
+    cluster = context.cluster(spec)
+    stock = point["engine"] == STRUCTURED
+    setup = Setup(
+        scheme=str(point["scheme"]),
+        brief=context.profile is Profile.SMOKE,
+        parameters=STOCK[SETTINGS] if stock else {"checkpoint_s": CHECKPOINT_S},
+    )
+    engine = warm_engine(find_engine(str(point["engine"])), setup, cluster, context)
+    workload = word_count(
+        window_s=WINDOW_S, slide_s=SLIDE_S, depth=4, watermark_delay_s=WATERMARK_S
+    )
+    warmup_s, load_s, kill_s = TIMES[context.profile]
+    directory = cluster.scratch(f"same-kill-{context.directory.name}")
+    schedule = one_target(VICTIM, at_s=kill_s, restart_after_s=RESTART_AFTER_S)
+    for name, seconds, planned in (("warm-up", warmup_s, NO_FAILURES), ("kill", load_s, schedule)):
+        plan = PassPlan(
+            name=name,
+            workload=workload,
+            rate=RateProfile.constant(RATE_PER_S, seconds),
+            interval_s=INTERVAL_S,
+            schedule=planned,
+        )
+        with Pass(plan, cluster, engine, directory, context) as one:
+            record = one.run()
+            if planned is schedule:
+                truth = relative_windows(engine.truth(one.work), workload, record.start_unix_s)
+    due = truth[truth["window_start_s"] <= load_s]
+    wrong = compare(record.deliveries, due, workload)
+    reached = any(victim.felt for done in record.injected[:1] for victim in done.victims)
+    return Outcome(
+        values={**wrong, "killed": reached, "drained": record.drained},
+        series={"lateness": lateness(record, workload)},
+        invalid=record.load.invalid or (None if reached else "the kill reached nothing"),
+    )
+
+
+def lateness(record: PassRecord, workload: Workload) -> pd.DataFrame:
+    """A row per window that ended while the load flowed: ``ended_s`` from the kill, and how late
+    its first, its median and its last result came. A window without results has no row."""
+    kill = record.injected[0].victims[0]
+    kill_s = (kill.began_unix_s or kill.at_unix_s) - record.start_unix_s
+    found = record.deliveries
+    ended_s = found["window_start_s"] + workload.window_s
+    late_s = (found["arrival_s"] - ended_s)[ended_s <= record.until_s]
+    by_window = late_s.groupby(ended_s)
+    frame = pd.DataFrame(
+        {"first_s": by_window.min(), "late_s": by_window.median(), "last_s": by_window.max()}
+    )
+    frame.insert(0, "ended_s", frame.index - kill_s)
+    return frame.reset_index(drop=True)
+
+
+def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
+    """``runs``, a row each, and ``windows``: a row per window of each."""
+    windows = results.series("lateness", ["engine", "scheme", "repeat"])
+    return {"runs": results.frame, "windows": windows}
+
+
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """The stock engine above, the task engine below, on the same axes."""
+    panels = figure.subplots(len(ROWS), 1, sharex=True, sharey=True)
+    windows = tables["windows"]
+    for axes, (engine, schemes) in zip(panels, ROWS, strict=True):
+        for scheme, label, color in schemes:
+            mine = windows[(windows["engine"] == engine) & (windows["scheme"] == scheme)]
+            _draw_line(axes, mine, label, color)
+        axes.axvline(0, color=VERMILION, linewidth=1)
+        axes.set_yscale("log")
+        axes.set_ylabel("results late by (s)")
+        axes.legend(loc="upper right")
+    panels[0].annotate(
+        "SIGKILL", (0, 0), (3, 4), xycoords=("data", "axes fraction"),
+        textcoords="offset points", color=VERMILION, fontsize=8,
+    )  # fmt: skip
+    panels[-1].set_xlabel("seconds from the kill of a worker with all that runs on it")
+    panels[-1].set_xlim(*AROUND_S)
+    stamp(
+        figure,
+        f"word count, {RATE_PER_S:,.0f} records/s; windows of {WINDOW_S:g} s every {SLIDE_S:g} s; "
+        f"the worker is started again after {RESTART_AFTER_S:g} s",
+    )
+
+
+def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> None:
+    shown = windows[windows["ended_s"].between(*AROUND_S)]
+    first = shown[shown["repeat"] == shown["repeat"].min()].sort_values("ended_s")
+    axes.fill_between(
+        first["ended_s"], first["first_s"], first["last_s"], color=color, alpha=0.25, linewidth=0
+    )
+    axes.plot(first["ended_s"], first["late_s"], color=color, marker=".", label=label)
+
+
+def late_for_s(windows: pd.DataFrame) -> float:
+    """How long, in all, results came later than usual by `LATE_S` after the kill."""
+    before = windows[windows["ended_s"] < 0]["late_s"].median()
+    after = windows[windows["ended_s"] >= 0]
+    return float((after["last_s"] > before + LATE_S).sum() * SLIDE_S)
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+    """Equal output, and for how long results were late."""
+    runs, windows = tables["runs"], tables["windows"]
+    wrong = runs[["lost", "contradictions"]].to_numpy().sum() if len(runs) else None
+    late = {
+        f"{engine}, {scheme}": max(late_for_s(one) for _, one in mine.groupby("repeat"))
+        for (engine, scheme), mine in windows.groupby(["engine", "scheme"])
+    }
+    stock = late.get(f"{STRUCTURED}, checkpoint")
+    return [
+        Claim(
+            text="No result is lost or wrong, under either engine.",
+            kind=ClaimKind.INVARIANT,
+            held=None if wrong is None else bool(wrong == 0),
+            measured={"wrong": None if wrong is None else int(wrong), "runs": len(runs)},
+        ),
+        *(
+            _shorter(scheme, late.get(f"{TASKS}, {scheme}"), stock)
+            for scheme in ("active", "checkpoint")
+        ),
+    ]
+
+
+def _shorter(scheme: str, ours: float | None, theirs: float | None) -> Claim:
+    known = ours is not None and theirs is not None
+    way = "replicas" if scheme == "active" else "checkpoints"
+    return Claim(
+        text=f"With {way} the task engine's results are late, after the same kill, for at most a "
+        "tenth as long as the stock engine's.",
+        kind=ClaimKind.HYPOTHESIS,
+        held=(ours or 0.0) <= TENTH * (theirs or 0.0) if known else None,
+        measured={"tasks_s": ours, "stock_s": theirs},
+    )
+
+
+def point(engine: str, scheme: str) -> Point:
+    return {"engine": engine, "scheme": scheme}
+
+
+_ALL = [point(engine, scheme) for engine, schemes in ROWS for scheme, _, _ in schemes]
+
+EXPERIMENT = Experiment(
+    id="live/same-kill",
+    paper="Faultline",
+    figure="same kill",
+    title="The same kill under stock Spark and under the task engine",
+    statement="Stock Spark stops until its executor is given up and its tasks run elsewhere; the "
+    "task engine goes on with the next batch.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
+    grid={
+        Profile.SMOKE: [point(TASKS, "active")],
+        Profile.QUICK: _ALL,
+        Profile.PAPER: _ALL,
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 65, Profile.PAPER: 120},
+    keeps=lambda point: str(point["engine"]),
+    run=run,
+    table=tabulate,
+    draw=draw,
+    claims=claims,
+    smoke_covered_by="live/engines",
+    notes=[
+        f"Stock engine: state {SETTINGS}, trigger as fast as it can, the best of live/engines. "
+        "Task engine: 7 tasks, batches of 0.1 s. Two workers with three slots each on one machine.",
+        "Lines: the median result of a window; shaded: its first to its last.",
+        f"Late: {LATE_S:g} s later than the median before the kill. The tenth was fixed before "
+        "measuring.",
+    ],
+    figure_size_in=(8.0, 4.6),
+)

@@ -1,0 +1,123 @@
+"""What the live figures that run apart make of tables made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from matplotlib.figure import Figure
+
+from experiments.live import _ballast, same_kill, scale, state
+from experiments.live._cpu import CpuWatch
+from harness.engines.codec import decode, encode
+from workloads.toolkit.operators import Timeline
+from workloads.wordcount import COUNTS
+
+TIMELINE = Timeline(start_us=0, batch_us=1, slide_us=2, window_us=4)
+
+
+def kills(ms_by_size: dict[int, float], *, active_ms: float = 20, failures: int = 0) -> Any:
+    rows: list[dict[str, Any]] = []
+    for size, ms in ms_by_size.items():
+        for scheme, value in (("checkpoint", ms), ("active", active_ms)):
+            rows.append(
+                {"scheme": scheme, "state_bytes": size, "rate_per_s": state.RATES_PER_S[0],
+                 "restored_ms": value, "failures": failures, "tasks": "count.0"}
+            )  # fmt: skip
+    rows += [
+        {"scheme": "checkpoint", "state_bytes": state.SIZES[0], "rate_per_s": rate,
+         "restored_ms": ms_by_size[state.SIZES[0]], "failures": failures, "tasks": "count.0"}
+        for rate in state.RATES_PER_S[1:]
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_recovery_by_size_can_hold_and_can_fail() -> None:
+    good = kills({size: 50 + 10 * size / state.MB for size in state.SIZES})
+    assert all(claim.held for claim in state.claims(good))
+    bad = kills({size: 300 + 30 * size / state.MB for size in state.SIZES}, active_ms=150,
+                failures=1)  # fmt: skip
+    assert not any(claim.held for claim in state.claims(bad))
+    slope = state.ms_per_mb(state.medians(bad, "checkpoint", "state_bytes"))
+    assert slope == pytest.approx(30)
+    few = good[good["state_bytes"] == state.SIZES[0]]
+    assert [claim.held for claim in state.claims(few)][2] is None
+    state.draw(good, Figure())
+
+
+def test_a_block_of_state_has_its_size_and_changes_with_every_batch() -> None:
+    program = _ballast.program(
+        timeline=TIMELINE, state_bytes=2_500_000, depth=4, partitions=1, counters=1
+    )
+    light, laden = program.task("split", 0), program.task("count", 0)
+    assert not isinstance(light, _ballast.Laden)
+    table = pa.table([["a"], [2]], schema=COUNTS)
+    before = laden.initial()
+    assert sum(piece.nbytes for piece in before[1]) == 2_500_000
+    after, (result,) = laden.process(before, 3, [table])
+    assert result.num_rows == 1
+    changed = [not np.array_equal(a, b) for a, b in zip(before[1], after[1], strict=True)]
+    assert changed == [True, False, False]
+    assert all((piece == 0).all() for piece in before[1]), "a state is a value"
+    again = decode(encode(after))
+    assert [len(piece) for piece in again[1]] == [len(piece) for piece in after[1]]
+    workload = _ballast.heavy(state_bytes=1_000)
+    assert workload.reference is not None
+    assert workload.reference.build().reference == workload.reference
+
+
+def started(**changes: float) -> pd.DataFrame:
+    row = {
+        "servers_s": 12.0,
+        "nodes_s": 20.0,
+        "idle_cores": 0.1,
+        "loaded_cores": 0.3,
+        "idle_missing": 0,
+        "loaded_missing": 0,
+        "idle_python": 0.1,
+        "loaded_python": 0.3,
+    }
+    return pd.DataFrame([{**row, **changes}])
+
+
+def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
+    assert all(claim.held for claim in scale.claims(started()))
+    bad = started(nodes_s=90, idle_cores=0.5, loaded_missing=3)
+    assert not any(claim.held for claim in scale.claims(bad))
+    scale.draw(started(), Figure())
+
+
+def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.DataFrame]:
+    """Results come 0.1 s late, and after the kill as late for so long as said."""
+    rows, runs = [], []
+    for engine, schemes in same_kill.ROWS:
+        for scheme, _, _ in schemes:
+            long_s = stock_s if engine == same_kill.STRUCTURED else tasks_s
+            runs.append({"engine": engine, "scheme": scheme, "lost": lost, "contradictions": 0})
+            for ended_s in np.arange(-5, 15, same_kill.SLIDE_S):
+                late_s = 3.0 if 0 <= ended_s < long_s else 0.1
+                rows.append(
+                    {"engine": engine, "scheme": scheme, "repeat": 0, "ended_s": ended_s,
+                     "first_s": late_s, "late_s": late_s, "last_s": late_s}
+                )  # fmt: skip
+    return {"runs": pd.DataFrame(runs), "windows": pd.DataFrame(rows)}
+
+
+def test_the_same_kill_can_hold_and_can_fail() -> None:
+    good = lines(stock_s=8, tasks_s=0.5)
+    assert all(claim.held for claim in same_kill.claims(good))
+    assert not any(claim.held for claim in same_kill.claims(lines(stock_s=3, tasks_s=1, lost=2)))
+    alone = {name: frame[frame["engine"] == "tasks"] for name, frame in good.items()}
+    assert [claim.held for claim in same_kill.claims(alone)] == [True, None, None]
+    same_kill.draw(good, Figure())
+
+
+def test_cpu_between_two_instants() -> None:
+    watch = CpuWatch.__new__(CpuWatch)
+    watch._samples = [(10.0, {"java": 1.0}), (12.0, {"java": 2.0, "python": 1.0}),
+                      (14.0, {"java": 2.0, "python": 3.0})]  # fmt: skip
+    assert watch.between(11.0, 13.0) == pytest.approx({"java": 0.5, "python": 1.5})
+    assert watch.between(12.0) == pytest.approx({"java": 0.0, "python": 2.0})
