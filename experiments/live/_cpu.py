@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
     """
     from harness.cluster.processes import members
 
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     for worker, stats in members(cluster.run).items():
         for stat in stats if worker else ():
             used[MACHINES if _is_java(stat.pid) else PYTHON] += stat.cpu_s

@@ -139,7 +139,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
         _at_most("Up to 1 MB of state a task, a kill is restored from checkpoints within 250 ms "
                  "(median).", small, LIMITS["small_ms"], {}),
         _at_most("Every further MB costs at most 20 ms.", slope, LIMITS["ms_per_mb"],
-                 {f"ms_at_{size / MB:g}_mb": value for size, value in by_size.items()}),
+                 {f"ms_at_{float(str(size)) / MB:g}_mb": ms for size, ms in by_size.items()}),
         _at_most("With a replica a kill is restored within 100 ms (median), whatever the size.",
                  large, LIMITS["replica_ms"], {"ms_up_to_1_mb": replicated}),
         _at_most("From 2,000 to 40,000 records/s a kill is restored from checkpoints within "
