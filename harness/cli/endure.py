@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -17,7 +18,8 @@ from harness.text import did_you_mean, format_duration
 _EPILOG = """\b
 Examples:
   ./faultline endure --kills 20
-  ./faultline endure --kills 1000 --seed 7 --scheme active
+  ./faultline endure --kills 1000 --seed 7
+  ./faultline endure --kills 50 --scheme ppa --scheme dpc --workload world-cup
   ./faultline endure --kills 100 --network namespaces        cut racks off, too
 """
 
@@ -25,8 +27,10 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.option("--kills", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the schedules.")
-@click.option("--scheme", metavar="NAME", help="Only this one; default: all of them in turn.")
-@click.option("--workload", "workload_name", default="word-count", show_default=True)
+@click.option("--scheme", "contenders", metavar="NAME", multiple=True,
+              help="Only this one, or these; default: all of them in turn.")  # fmt: skip
+@click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
+              help="Only this one, or these; default: those of the papers in turn.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
               help="Records per second, of all sources together.")  # fmt: skip
 @cluster_option
@@ -34,8 +38,8 @@ Examples:
 def command(
     kills: int,
     seed: int,
-    scheme: str | None,
-    workload_name: str,
+    contenders: tuple[str, ...],
+    chosen: tuple[str, ...],
     rate: float,
     backend: str,
     as_json: bool,
@@ -52,14 +56,28 @@ def command(
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
     from harness.engines.base import Setup
+    from harness.engines.tasks.contenders import CONTENDERS
+    from harness.engines.tasks.draw import workloads_for
     from harness.engines.tasks.endure import endure
     from harness.engines.tasks.engine import running_engine
-    from harness.protocol.schemes import SCHEMES
-    from workloads.catalogue import workload_entry
+    from workloads.base import load_workload_file
 
-    if scheme is not None and scheme not in SCHEMES:
-        raise UsageError(f"there is no scheme {scheme!r}", remedy=did_you_mean(scheme, SCHEMES))
-    workload = workload_entry(workload_name).make(seed=seed)
+    for name in contenders:
+        if name not in CONTENDERS:
+            raise UsageError(
+                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, CONTENDERS)
+            )
+    files = [Path(name) for name in chosen if name.endswith(".py")]
+    named = [name for name in chosen if not name.endswith(".py")]
+    workloads = [load_workload_file(path) for path in files]
+    if named or not files:
+        workloads += workloads_for(named, seed)
+    for workload in workloads:
+        if workload.program is None:
+            raise UsageError(
+                f"workload {workload.name!r} has no topology of tasks, only a query",
+                remedy="give it a program (docs/own-workload.md)",
+            )
     spec = ClusterSpec(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
         memory_mb_per_worker=768,
@@ -71,16 +89,16 @@ def command(
     cluster = place.make(spec)
     with cluster:
         cluster.start(say)
-        setup = Setup(scheme=scheme or "checkpoint", parameters={"checkpoint_s": 2.0})
+        setup = Setup(scheme="checkpoint", parameters={"checkpoint_s": 2.0})
         say("starting the engine")
         with running_engine(setup, cluster) as engine:
             tally = endure(
                 engine,
-                workload,
+                workloads,
                 cluster.scratch("endure"),
                 kills=kills,
                 seed=seed,
-                scheme=scheme,
+                contenders=contenders,
                 rate_per_s=rate,
                 report=say,
             )

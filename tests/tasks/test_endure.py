@@ -9,8 +9,22 @@ import pyarrow as pa
 import pytest
 
 from harness.cluster.base import Node
+from harness.engines.base import Setup
 from harness.engines.codec import encode
-from harness.engines.tasks.endure import RACK_GAP_S, RUN_S, Tally, schedule
+from harness.engines.tasks.choices import infos, placement_of, scheme_of
+from harness.engines.tasks.contenders import CONTENDERS
+from harness.engines.tasks.draw import (
+    AWAY_S,
+    RACK_GAP_S,
+    RUN_S,
+    SERVERS,
+    Choice,
+    choose,
+    schedule,
+    workloads_for,
+)
+from harness.engines.tasks.endure import Tally
+from harness.engines.tasks.job import wiring_for
 from harness.engines.tasks.trial import Disturb, judged
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
@@ -112,8 +126,34 @@ def test_a_schedule_follows_from_its_seed() -> None:
     assert schedule(7, 3, NODES) != schedule(7, 4, NODES) != schedule(8, 4, NODES)
 
 
+def test_every_contender_meets_every_workload() -> None:
+    workloads = workloads_for([], seed=3)
+    contenders = list(CONTENDERS)
+    chosen = [choose(3, number, workloads, contenders) for number in range(32)]
+    assert chosen == [choose(3, number, workloads, contenders) for number in range(32)]
+    assert len({(choice.contender, choice.workload.name) for choice in chosen}) == 32
+    assert {choice.tight for choice in chosen} == {True, False}
+    assert {choice.away_s for choice in chosen} == set(AWAY_S)
+
+
+@pytest.mark.parametrize("contender", list(CONTENDERS))
+def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
+    choice = Choice(contender=contender, workload=WORDS, away_s=2.0, tight=True)
+    setup = choice.setup(NODES, 400, Setup(scheme="checkpoint", parameters={"checkpoint_s": 1.0}))
+    wiring = wiring_for(WORDS, 100_000, {})
+    scheme = scheme_of(setup, wiring, 0.1)
+    copies = len(wiring.names) + len(scheme.replicated)
+    slots = int(str(setup.parameters["slots"]))
+    assert copies <= slots * len(NODES) < copies + 2 * len(NODES)
+    nodes = infos(setup.parameters, NODES, wiring, scheme)
+    assert len(placement_of(setup.parameters, nodes, wiring)) == len(wiring.names)
+    assert setup.parameters["restart_s"] == 2.0
+    if contender in ("ppa", "rppg-dra", "rppg-ras", "dpc"):
+        assert scheme.replicated
+
+
 def test_schedules_kill_everything_and_leave_time() -> None:
-    found = [d for number in range(40) for d in schedule(1, number, NODES)]
+    found = [d for number in range(40) for d in schedule(1, number, NODES, servers=SERVERS)]
     assert {d.kind for d in found} == set(Disturb) - {Disturb.CUT}
     assert {d.target for d in found if d.kind is Disturb.KILL} >= {"r1", "r2", "r1n1", "r2n2"}
     for number in range(40):

@@ -19,8 +19,14 @@ requirepass {password}
 daemonize no
 save ""
 appendonly no
+maxmemory {most_mb}mb
+maxmemory-policy noeviction
 dir "{directory}"
 """
+
+MOST_MB = 1024
+"""More is an answer (checkpoints are refused), never a machine without memory; and nothing that is
+there may vanish for something new."""
 
 _READY = "Ready to accept connections"
 
@@ -47,6 +53,7 @@ class RedisDaemon(Server):
                 port=self.endpoint.port,
                 password=self.endpoint.password,
                 directory=self._home,
+                most_mb=MOST_MB,
             ),
         )
         return self.launcher.spawn("redis", [str(self._program), str(configuration)])

@@ -16,7 +16,9 @@ module                  what it does
 `exchange`              batches between tasks, sources and output through Kafka
 `pacing`                a node's declared speed and a link's delay, by timers
 `reading`               what the out topic held, and what it should have held
-`trial`, `endure`       a pass that is disturbed on purpose, and one after the other
+`contenders`            the papers' schemes with the plans of their own planners
+`trial`                 a pass that is disturbed on purpose
+`draw`, `endure`        what is done to it, drawn from a seed; and one pass after the other
 ======================  =======================================================================
 
 A process that the harness kills is dead at once: the kernel closes its connection to the

@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -74,7 +75,8 @@ class Deciding:
         for running in self._running:
             running.cancel()
         if clear:
-            await self._store.clear()
+            with suppress(RedisError, OSError):  # a server that is gone has nothing to clear
+                await self._store.clear()
         await self._store.close()
 
     def tell(self, item: told.CoordinatorInput) -> None:

@@ -101,11 +101,14 @@ class TaskEngine:
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
         job = self._running()
         below = math.ceil((until_unix_s * 1e6 - job.start_us) / job.batch_us)
-        deadline = time.monotonic() + within_s
+        deadline, healthy_until = time.monotonic() + within_s, 0.0
         while not all(self.published(sink) >= below for sink in job.wiring.sinks):
             self.raise_problems()
             if time.monotonic() > deadline:
                 return False
+            if time.monotonic() > healthy_until:
+                self.fleet.cluster.health()
+                healthy_until = time.monotonic() + 1
             time.sleep(_LOOK_S)
         return True
 

@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from redis.exceptions import RedisError
+
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.processes import HostProcess
 from harness.engines.codec import CorruptData, from_parts
@@ -25,6 +27,7 @@ from harness.errors import FaultlineError, UsageError
 
 RECONNECT_WITHIN_S = 120.0
 """How long a node goes on without a coordinator before it gives up."""
+BOOT_AGAIN_S = 0.2
 
 
 class Link:
@@ -87,7 +90,7 @@ class NodeProcess:
 
     async def run(self) -> None:
         """Return when the coordinator says that the engine ends."""
-        boot = await self._store.next_boot(self._arguments["node"])
+        boot = await self._boot()
         link = Link(self._arguments, boot)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().set_exception_handler(
@@ -102,6 +105,15 @@ class NodeProcess:
             link.problem(error)
             await link.leave()
             raise error
+
+    async def _boot(self) -> int:
+        """The number of this life; without it nobody could tell it from the one before, so it
+        waits for a store that is away or full."""
+        while True:
+            try:
+                return await self._store.next_boot(self._arguments["node"])
+            except (RedisError, OSError):
+                await asyncio.sleep(BOOT_AGAIN_S)
 
     async def _serve(self, link: Link, boot: int) -> None:
         while True:

@@ -29,6 +29,8 @@ from harness.cluster.endpoints import RedisEndpoint
 from harness.errors import FaultlineError
 
 REFUSED = b"refused"
+CHECKPOINTS_SHARE = 0.9
+"""Of the server's ``maxmemory``, if it has one."""
 
 _PUT = """
 local seen = tonumber(redis.call('GET', KEYS[1]) or '-1')
@@ -134,6 +136,7 @@ class Store:
         """
         arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
         try:
+            await self._demand_room(len(checkpoint))
             answer = await self._put(keys=self._keys(task), args=arguments)
         except (OutOfMemoryError, ResponseError) as error:
             raise StoreFull(
@@ -143,6 +146,17 @@ class Store:
                 "window, or more tasks",
             ) from error
         return bool(answer != REFUSED)
+
+    async def _demand_room(self, size: int) -> None:
+        """Checkpoints leave some of the server's memory to the registry and to the nodes' boots:
+        without these nothing that dies could come back."""
+        memory = await self._redis.info("memory")
+        most = CHECKPOINTS_SHARE * memory["maxmemory"]
+        if most and memory["used_memory"] + size > most:
+            raise OutOfMemoryError(
+                f"{memory['used_memory'] / 1e6:,.1f} MB of {memory['maxmemory'] / 1e6:,.1f} MB are "
+                f"in use, and checkpoints get {CHECKPOINTS_SHARE:.0%}"
+            )
 
     async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
         """The checkpoint at ``position``, or the newest. With a ``term`` (a primary loads) lower

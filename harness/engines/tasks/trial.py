@@ -11,6 +11,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
@@ -20,12 +21,15 @@ from typing import Any
 import pandas as pd
 
 from harness.cluster.base import Action, Victim
+from harness.cluster.processes import send_signal
+from harness.cluster.run_directory import read_journal
 from harness.engines.base import Work
 from harness.engines.deliveries import COPY_HEADER
 from harness.engines.passes import align, load_plan
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.reading import Reading
 from harness.engines.topics import topics
+from harness.errors import FaultlineError
 from harness.load.generator import LoadGenerator, send_markers
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
@@ -44,6 +48,8 @@ class Disturb(StrEnum):
     """A node, or a rack with its workers, which come back at once."""
     PAUSE = "pause"
     """A node is frozen for a while, its connections stay open."""
+    SERVER = "server"
+    """Kafka or Redis is frozen for a while; for no time: killed, which ends the run."""
     CUT = "cut"
     """A rack is cut off the network for a while: it goes on alone, and nobody hears it."""
     COORDINATOR = "coordinator"
@@ -199,20 +205,7 @@ class Trial:
             ) as generator,
             Collector(kafka.confluent(), self._out, 1, copy_header=COPY_HEADER) as collector,
         ):
-            engine.begin(work)
-            generator.wait_ready()
-            self.start_unix_s = align(time.time() + HEAD_START_S, workload.slide_s)
-            generator.start(self.start_unix_s)
-            engine.begins_at(self.start_unix_s)
-            for at_s, step in self._steps(disturbances):
-                self._wait_until(at_s)
-                step()
-            while not generator.wait(0.2):
-                engine.raise_problems()
-            self._finish()
-            messages = collector.finish()
-            self.truth = self._truth(work)
-            engine.end()
+            messages = self._disturbed(work, generator, collector, disturbances)
         generator.result()
         return judged(
             messages,
@@ -222,9 +215,45 @@ class Trial:
             cuts=len(self.cut),
         )
 
+    def _disturbed(
+        self,
+        work: Work,
+        generator: LoadGenerator,
+        collector: Collector,
+        disturbances: Sequence[Disturbance],
+    ) -> Sequence[Message]:
+        """From the first record to the last result; however it ends, the engine can go on with
+        another pass."""
+        engine = self.engine
+        engine.begin(work)
+        try:
+            generator.wait_ready()
+            self.start_unix_s = align(time.time() + HEAD_START_S, self.workload.slide_s)
+            generator.start(self.start_unix_s)
+            engine.begins_at(self.start_unix_s)
+            for at_s, step in self._steps(disturbances):
+                self._wait_until(at_s)
+                step()
+            while not generator.wait(0.2):
+                self._look()
+            self._finish()
+            messages = collector.finish()
+            self.truth = self._truth(work)
+        except BaseException:
+            with suppress(FaultlineError):  # the first error is the one to tell
+                engine.end()
+            raise
+        engine.end()
+        return messages
+
+    def _look(self) -> None:
+        """Raise what the run cannot go on with."""
+        self.engine.fleet.cluster.health()
+        self.engine.raise_problems()
+
     def _wait_until(self, at_s: float) -> None:
         while (left := self.start_unix_s + at_s - time.time()) > 0:
-            self.engine.raise_problems()
+            self._look()
             time.sleep(min(left, 0.2))
 
     def _finish(self) -> None:
@@ -257,6 +286,9 @@ class Trial:
                     self.engine.fleet.cluster.apply, _ENDS[disturbance.kind], disturbance.target
                 )
                 steps.append((disturbance.at_s + disturbance.for_s, end))
+            elif disturbance.kind is Disturb.SERVER and disturbance.for_s:
+                thaw = partial(self._signal_server, disturbance.target, signal.SIGCONT)
+                steps.append((disturbance.at_s + disturbance.for_s, thaw))
         return sorted(steps, key=lambda step: step[0])
 
     def _disturb(self, disturbance: Disturbance) -> None:
@@ -272,6 +304,9 @@ class Trial:
                 fleet.begin(self.engine.job)
             case Disturb.PAUSE:
                 fleet.cluster.apply(Action.PAUSE, disturbance.target)
+            case Disturb.SERVER:
+                number = signal.SIGSTOP if disturbance.for_s else signal.SIGKILL
+                self._signal_server(disturbance.target, number)
             case Disturb.CUT:
                 victims = fleet.cluster.apply(Action.CUT, disturbance.target)
                 self.cut += [victim for victim in victims if victim.felt]
@@ -279,6 +314,9 @@ class Trial:
                 victims = fleet.cluster.apply(Action.KILL, disturbance.target)
                 self.killed += [victim for victim in victims if victim.reached]
                 fleet.cluster.apply(Action.RESTART, disturbance.target)
+
+    def _signal_server(self, name: str, number: signal.Signals) -> None:
+        send_signal(dict(read_journal(self.engine.fleet.cluster.run_directory))[name], number)
 
 
 _ENDS = {Disturb.PAUSE: Action.RESUME, Disturb.CUT: Action.HEAL}
