@@ -107,7 +107,7 @@ def test_racks_are_cut_off_in_turn_faster_than_they_come_back(
 @only_inside
 def test_kills_and_cuts_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     tally = endure(
-        engine, WORDS, tmp_path, kills=6, seed=0, rate_per_s=200, seconds=15, report=silent
+        engine, [WORDS], tmp_path, kills=6, seed=0, rate_per_s=200, seconds=15, report=silent
     )
     assert tally.kills >= 6
     assert tally.cuts >= 2
