@@ -55,6 +55,9 @@ class EventKind(StrEnum):
     """Something of the engine's own ended with an error, in ``detail["error"]``."""
     RESTARTED = "restarted"
     """What had failed runs again."""
+    ADAPTED = "adapted"
+    """Its plan was changed while it ran; ``detail`` has what was ``started`` and ``retired``, the
+    ``cost`` in resource units, and the plan's ``value_before`` and ``value_after``."""
     FENCED = "fenced"
     """A copy of ``target`` that had been replaced still published something, and every reader
     drops it. Known once the output has been read."""

@@ -27,6 +27,9 @@ PARAMETERS: Mapping[str, str] = {
     "by_connection": "whether the end of a connection counts as a death (true)",
     "notes_progress": "whether every batch is noted, as recoveries are measured by (true)",
     "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
+    "adapt_s": "how often the rates are measured and the plan adapted to them, for rppg, ppa and "
+    "dpc (0: never)",
+    "budget": "the most replicas of an adapted plan (as many as the plan has)",
     "bound_s": "how long a failure must last before output is tentative (0)",
     "placement": "task to the node of its first primary, by number and comma (in turn, by rack)",
     "replicas_at": "where replicas go, task:node by number and comma (any node, by rack and load)",

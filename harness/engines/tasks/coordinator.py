@@ -227,11 +227,7 @@ class CoordinatorProcess:
                 case "end":
                     await self._end()
                 case "adapt":
-                    assert self._deciding is not None, "there is no pass"
-                    replicated = tuple(command["replicated"])
-                    self._deciding.tell(
-                        told.PlanAdapted(cause="the harness asked", replicated=replicated)
-                    )
+                    self._adapt(tuple(command["replicated"]))
                 case "leave":
                     self._leaving = True
                     self._to_all({"leave": True})
@@ -244,6 +240,11 @@ class CoordinatorProcess:
             member.connection.send({"begin": job.to_json()})
         self._deciding.start()
         self._emit({"event": "begun", "run": job.run})
+
+    def _adapt(self, replicated: tuple[int, ...]) -> None:
+        """A new plan; after the end of a pass it is too late for one."""
+        if self._deciding is not None:
+            self._deciding.tell(told.PlanAdapted(cause="rates drifted", replicated=replicated))
 
     async def _end(self) -> None:
         self._to_all({"end": True})

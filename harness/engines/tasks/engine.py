@@ -15,10 +15,12 @@ from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import Engine, EngineKind, Event, EventKind, Needs, Scored, Setup, Work
 from harness.engines.codec import from_parts
 from harness.engines.restoration import Noted, Restorations
+from harness.engines.tasks.adapting import Adapting, SourceRates
 from harness.engines.tasks.choices import (
     PARAMETERS,
     infos,
     links_of,
+    number,
     placement_of,
     replicas_of,
     scheme_of,
@@ -32,6 +34,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent
+from harness.protocol.schemes import SCHEMES, Replicas
 from harness.protocol.wiring import Wiring
 from workloads.base import Workload
 from workloads.toolkit.accuracy import members_by_window
@@ -58,6 +61,10 @@ class TaskEngine:
         self.job: Job | None = None
         self._work: Work | None = None
         self._topics = ExitStack()
+        self._meanwhile = ExitStack()
+        """What runs beside a pass."""
+        self.adapting: Adapting | None = None
+        """Where the plan of this pass follows the rates."""
         self._began = 0
         """How many events the coordinators had said when the pass began."""
         self._unix_us = 0
@@ -97,6 +104,7 @@ class TaskEngine:
         self._unix_us = round(time.time() * 1e6) - time.monotonic_ns() // 1000
         self._began = len(self._said())
         self.fleet.begin(self.job)
+        self.adapting = self._adapt(work, self.job)
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
         job = self._running()
@@ -113,6 +121,7 @@ class TaskEngine:
         return True
 
     def end(self) -> None:
+        self._meanwhile.close()
         self.fleet.end()
         self._topics.close()
         self._work = None
@@ -124,7 +133,13 @@ class TaskEngine:
         return results
 
     def events(self) -> Sequence[Event]:
-        found = [*self._recoveries(), *self._deaths(), *self._unstored(), *self._dropped()]
+        found = [
+            *self._recoveries(),
+            *self._deaths(),
+            *self._unstored(),
+            *self._dropped(),
+            *self._adapted(),
+        ]
         return sorted(found, key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
@@ -179,8 +194,8 @@ class TaskEngine:
     def raise_problems(self) -> None:
         """Raise what a process of the engine could not go on with."""
         for event in self.fleet.problems:
-            number = event["node"]
-            name = self.fleet.nodes[number].name if number >= 0 else "of the coordinator"
+            at = event["node"]
+            name = self.fleet.nodes[at].name if at >= 0 else "of the coordinator"
             if event["event"] == "problem":
                 kind = UsageError if event.get("usage") else EnvironmentFailure
                 raise kind(f"node {name}: {event['what']}", remedy=event["remedy"])
@@ -236,6 +251,61 @@ class TaskEngine:
             speed=speed_of(given),
             links=links_of(given, nodes),
         )
+
+    def _adapt(self, work: Work, job: Job) -> Adapting | None:
+        """From now on the plan follows the rates, where the setup says so."""
+        every_s = number(self.setup.parameters, "adapt_s", 0.0)
+        if not every_s:
+            return None
+        if SCHEMES[self.setup.scheme].replicas is not Replicas.PLANNED:
+            raise UsageError(
+                f"{self.setup.scheme} has no plan to adapt", remedy="choose ppa, rppg or dpc"
+            )
+        topology = job.code.topology
+        places = {task: job.source(task) for task in job.wiring.sources}
+        client = self.fleet.cluster.kafka.confluent()
+        marker_s = max((stream.marker_s for stream in work.load.streams), default=0.0)
+        plan = job.scheme.replicated
+        cost = int(topology.costs[list(plan)].sum())
+        return self._meanwhile.enter_context(
+            Adapting(
+                topology,
+                SourceRates(client, places, marker_s),
+                self.fleet.adapt,
+                plan=plan,
+                budget=int(number(self.setup.parameters, "budget", cost)),
+                every_s=every_s,
+            )
+        )
+
+    def _adapted(self) -> Iterator[Event]:
+        """Changes of the plan, and how long until the replicas that were started took part."""
+        names = self._running().wiring.names
+        ready = [
+            (noted.at_us, noted.note.task)
+            for noted in self.notes()
+            if noted.note.event is CopyEvent.READY and noted.note.term is None
+        ]
+        for change in self.adapting.done if self.adapting is not None else ():
+            there = [
+                min((at for at, of in ready if of == task and at > change.at_us), default=None)
+                for task in change.started
+            ]
+            known = [at for at in there if at is not None]
+            whole = len(known) == len(there)
+            yield Event(
+                kind=EventKind.ADAPTED,
+                at_unix_s=self._unix_s(change.at_us),
+                cause=", ".join(f"{name} {rate:.0f}/s" for name, rate in change.rates.items()),
+                detail={
+                    "started": ", ".join(names[task] for task in change.started),
+                    "retired": ", ".join(names[task] for task in change.retired),
+                    "cost": change.cost,
+                    "value_before": change.value_before,
+                    "value_after": change.value_after,
+                    "ready_after_s": (max(known) - change.at_us) / 1e6 if whole and known else None,
+                },
+            )
 
     def _recoveries(self) -> Iterator[Event]:
         """Per loss of a node: that it was noticed, and that the last of its tasks is back."""

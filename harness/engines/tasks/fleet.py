@@ -133,6 +133,10 @@ class Fleet:
             "the beginning of the pass", lambda e: e["event"] == "begun", within_s=30, since=mark
         )
 
+    def adapt(self, replicated: Sequence[int]) -> None:
+        """Put another plan in force."""
+        self.coordinator.send({"order": "adapt", "replicated": list(replicated)})
+
     def end(self) -> None:
         """The nodes drop what they host, and stay."""
         mark = self.coordinator.mark()

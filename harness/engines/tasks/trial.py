@@ -170,7 +170,7 @@ class Trial:
         self._topic_of = {source.name: f"{token}-{source.name}" for source in workload.sources}
         self._out = f"{token}-out"
         rate = RateProfile.constant(rate_per_s, seconds)
-        self._load = load_plan(workload, rate, self._topic_of, marker_s=interval_s)
+        self.load = load_plan(workload, rate, self._topic_of, marker_s=interval_s)
         self.killed: list[Victim] = []
         """Nodes that a kill has reached, in order."""
         self.cut: list[Victim] = []
@@ -188,7 +188,7 @@ class Trial:
         work = Work(
             name=self._out,
             workload=workload,
-            load=self._load,
+            load=self.load,
             topic_of=self._topic_of,
             out_topic=self._out,
             out_partitions=1,
@@ -198,7 +198,7 @@ class Trial:
         with (
             topics(kafka, {**partitions, self._out: 1}, appended=[self._out]),
             LoadGenerator(
-                self._load,
+                self.load,
                 kafka,
                 log=self._directory / "load.log",
                 environment=engine.fleet.cluster.driver_environment(),
@@ -257,7 +257,7 @@ class Trial:
             time.sleep(min(left, 0.2))
 
     def _finish(self) -> None:
-        end = self.start_unix_s + self._load.duration_s + self.workload.window_s
+        end = self.start_unix_s + self.load.duration_s + self.workload.window_s
         for source in self.workload.sources:
             send_markers(
                 self.engine.fleet.cluster.kafka,
@@ -271,7 +271,7 @@ class Trial:
     def _truth(self, work: Work) -> pd.DataFrame:
         """What must be there: the results of windows that have ended."""
         truth = self.engine.truth(work)
-        end = self.start_unix_s + self._load.duration_s
+        end = self.start_unix_s + self.load.duration_s
         return truth[truth[self.workload.window_start] <= round(end * 1000)]
 
     def _steps(
