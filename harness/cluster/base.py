@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.links import Link, demand
 from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
 from harness.text import Notify
@@ -251,9 +252,25 @@ class Cluster(ABC):
         cannot do (the message says why, and what to use instead).
         """
 
+    def shapes(self) -> frozenset[str]:
+        """Which links `shape` can lay (`harness.cluster.links`: "rate", "latency"), found out by
+        trying; known once the cluster is started."""
+        return frozenset()
+
+    def shape(self, target: str, link: Link | None) -> None:
+        """Lay a link under every worker of a node or rack, until another one, None, or `restore`.
+
+        It lies beneath all that the worker sends and receives, and outlives its processes. Raises
+        `UsageError` for a link that this backend, or this kernel, cannot lay.
+        """
+        self.resolve(target)
+        if link is not None:
+            demand(link, self.shapes(), self.backend)
+
     @abstractmethod
     def restore(self, report: Notify) -> None:
-        """Bring every node back to life: heal, resume and restart whatever is needed, and wait."""
+        """Bring every node back to life: heal, resume and restart whatever is needed, and wait;
+        take declared links away."""
 
     @abstractmethod
     def usage(self) -> Mapping[str, Usage]:

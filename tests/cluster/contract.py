@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec
+from harness.cluster.links import LATENCY, RATE, Link
 from harness.errors import UsageError
 from tests.cluster.helpers import eventually
 
@@ -219,6 +220,16 @@ class ClusterContract:
             with pytest.raises(UsageError, match="cannot") as caught:
                 cluster.apply(action, "r1n1")
             assert caught.value.remedy
+
+    def test_a_link_that_it_cannot_lay_is_refused_with_a_way_out(self, cluster: Cluster) -> None:
+        if {RATE, LATENCY} <= cluster.shapes():
+            pytest.skip("it can lay all of them")
+        with pytest.raises(UsageError, match="cannot give a worker's link") as caught:
+            cluster.shape("r1n1", Link(bytes_per_s=1e6, latency_s=0.01))
+        assert "receiver" in caught.value.remedy
+        cluster.shape("r1", None)
+        with pytest.raises(UsageError, match="no node or rack"):
+            cluster.shape("r9n9", None)
 
     @pytest.mark.parametrize("racks", [["r3"], ["r1", "r3"], []])
     def test_racks_that_cannot_be_asked_for_are_refused(

@@ -49,6 +49,37 @@ with socket.create_server(("0.0.0.0", {PORT})) as server:
 """
 
 
+PEER_PORT = 4712
+
+PEER = f"""
+import socket, struct
+with socket.create_server(("0.0.0.0", {PEER_PORT})) as server:
+    while True:
+        connection, _ = server.accept()
+        with connection:
+            sends, size = struct.unpack("!?I", connection.recv(5, socket.MSG_WAITALL))
+            while size and not sends:
+                size -= len(connection.recv(min(size, 65536)))
+            connection.sendall(b"x" * max(size, 1))
+            connection.recv(1)
+"""
+"""A program that takes or sends as many bytes as it is told, one connection after the other."""
+
+
+def transfer_s(host: str, size: int, *, up: bool) -> float:
+    """How long it takes to move ``size`` bytes to a `PEER` (``up``), or from it."""
+    with connected(host, PEER_PORT) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = time.monotonic()
+        connection.sendall(struct.pack("!?I", not up, size))
+        if up:
+            connection.sendall(b"x" * size)
+        left = 1 if up else size
+        while left:
+            left -= len(connection.recv(min(left, 65536)))
+        return time.monotonic() - began
+
+
 def eventually(condition: Callable[[], bool], *, limit_s: float = 30.0) -> None:
     """Return when ``condition`` holds; fail when it does not within the limit."""
     deadline = time.monotonic() + limit_s

@@ -13,12 +13,14 @@ from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.cluster.docker import daemon
 from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.daemon import RUN_LABEL
+from harness.cluster.links import RATE, Link
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.daemons import client_or_skip, left_of
-from tests.cluster.helpers import PORT, connected, eventually, listener, unacknowledged
+from tests.cluster.helpers import PEER, PORT, connected, eventually, listener, unacknowledged
+from tests.cluster.links import check_latency, check_rate
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,6 +85,30 @@ class TestDockerCluster(ClusterContract):
         here.apply(Action.CUT, "r1n1")
         here.apply(Action.KILL, "r1n1")
         assert counted() >= used
+
+    @pytest.fixture
+    def peer(self, here: DockerCluster) -> Iterator[str]:
+        """The address of a program on r1w1 that moves bytes."""
+        container = here._containers.of("r1w1")
+        container.exec_run(["python", "-c", PEER], detach=True)
+        yield here.nodes()[0].host  # it ends with the container, and serves until then
+
+    def test_bytes_pass_a_declared_link_no_faster(self, here: DockerCluster, peer: str) -> None:
+        check_rate(here, "r1n1", peer)
+
+    def test_bytes_pass_a_declared_link_no_sooner(self, here: DockerCluster, peer: str) -> None:
+        check_latency(here, "r1n1", peer)
+
+    def test_a_link_lies_under_the_next_container_too(self, here: DockerCluster) -> None:
+        if RATE not in here.shapes():
+            pytest.skip("this kernel has no token bucket")
+        here.shape("r1n1", Link(bytes_per_s=500_000))
+        here.apply(Action.KILL, "r1n1")
+        here.apply(Action.RESTART, "r1n1")
+        container = here._containers.of("r1w1")
+        shown = here._containers._once(f"container:{container.id}", "tc qdisc show dev eth0")
+        assert "tbf" in shown
+        assert "rate 4Mbit" in shown
 
     def test_no_secret_is_where_the_daemon_shows_it(self, here: DockerCluster) -> None:
         containers = daemon.connect().containers.list(filters={"label": f"{RUN_LABEL}={here.run}"})

@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.links import Link
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
 from harness.cluster.processes import marked
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
-from tests.cluster.helpers import PORT, connected, eventually, listener, unacknowledged
+from tests.cluster.helpers import PEER, PORT, connected, eventually, listener, unacknowledged
 from tests.cluster.inside import only_inside, only_outside, ran_inside, started_inside
+from tests.cluster.links import check_latency, check_rate
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -141,6 +143,26 @@ class TestNamespaceCluster(ClusterContract):
         assert used > before
         here.apply(Action.KILL, "r1n1")
         assert (here.usage()["r1n1"].sent_bytes or 0) >= used
+
+    @pytest.fixture
+    def peer(self, here: LocalCluster) -> Iterator[str]:
+        """The address of a program on r1w1 that moves bytes."""
+        command = [sys.executable, "-S", "-c", PEER]
+        with subprocess.Popen(here._network.within("r1w1", command)) as process:
+            yield here.nodes()[0].host
+            process.kill()
+
+    def test_bytes_pass_a_declared_link_no_faster(self, here: LocalCluster, peer: str) -> None:
+        check_rate(here, "r1n1", peer)
+
+    def test_bytes_pass_a_declared_link_no_sooner(self, here: LocalCluster, peer: str) -> None:
+        check_latency(here, "r1n1", peer)
+
+    def test_a_restored_cluster_has_no_links(self, here: LocalCluster, peer: str) -> None:
+        here.shape("r1", Link(bytes_per_s=50_000))
+        here.restore(silent)
+        assert here._workers is not None
+        assert [slot.link for slot in here._workers._slots.values()] == [None] * 4
 
     def test_servers_listen_on_the_inner_network_alone(self, here: LocalCluster) -> None:
         assert here.kafka.bootstrap.startswith("10.77.0.1:")

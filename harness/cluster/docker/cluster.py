@@ -35,6 +35,7 @@ from harness.cluster.docker.workers import (
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import STARTED, BrokerIdentity
+from harness.cluster.links import Link
 from harness.cluster.owned import OwnedCluster
 from harness.cluster.ownership import ClusterRecord
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
@@ -76,6 +77,7 @@ class DockerCluster(OwnedCluster):
             )
         super().__init__(spec, run_directory, keep=keep)
         self._workers: DockerWorkers | None = None
+        self._shapes: frozenset[str] | None = None
 
     def prepare(self, report: Notify) -> None:
         self._client = daemon.connect()
@@ -163,6 +165,16 @@ class DockerCluster(OwnedCluster):
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         workers, nodes = self._started(), self.resolve(target)
         return workers.apply(action, nodes, rack=nodes[0].name != target)
+
+    def shapes(self) -> frozenset[str]:
+        self.demand_started()
+        if self._shapes is None:
+            self._shapes = self._containers.shapes()
+        return self._shapes
+
+    def shape(self, target: str, link: Link | None) -> None:
+        super().shape(target, link)
+        self._started().shape({node.worker for node in self.resolve(target)}, link)
 
     def restore(self, report: Notify) -> None:
         workers = self._started()

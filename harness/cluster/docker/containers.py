@@ -7,17 +7,25 @@ import os
 import random
 import tarfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, told
+from harness.cluster.links import Link, Traffic, able, lay
 from harness.cluster.processes import RUN_VARIABLE
 from harness.errors import EnvironmentFailure
 
 CONFIGURATION = "/etc/faultline"
+_OWN_INTERFACE = (
+    "cd /sys/class/net && for name in *; do "
+    '[ "$name" = lo ] || echo "$name $(cat "$name/iflink")"; done'
+)
+"""Says a container's interface, and the number of its other end on the daemon's machine."""
 _SUBNET_ATTEMPTS = 30
+_ONCE = "once"
+"""The role of a container that lives for one command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +152,61 @@ class Containers:
     def heal(self, role: str, address: str) -> None:
         self._network.connect(self.of(role), ipv4_address=address)
 
+    def shape(self, role: str, link: Link | None) -> None:
+        """Lay a link on both ends of a container's cable; see `harness.cluster.links`."""
+        container = self.of(role)
+        code, output = container.exec_run(["sh", "-c", _OWN_INTERFACE])
+        inner, _, peer = output.decode().strip().partition(" ")
+        if code != 0 or not peer.isdecimal():
+            raise EnvironmentFailure(
+                f"the interface of {role} was not found: {output.decode(errors='replace')[-300:]}",
+                remedy="see whether it is on a network: `docker inspect` shows it",
+            )
+        lay(link, inner, self._traffic(f"container:{container.id}"))
+        # The bridge's end of the cable, on the daemon's machine: what reaches the container.
+        lay(link, self._device(int(peer)), self._traffic("host"))
+
+    def shapes(self) -> frozenset[str]:
+        """Which links can be laid, tried on a device that nothing uses."""
+        return able("try0", self._traffic("none", first="ip link add try0 type dummy &&"))
+
+    def _device(self, number: int) -> str:
+        """A network device of the daemon's machine, by its number there."""
+        found = self._once("host", f"cd /sys/class/net && grep -lx {number} */ifindex")
+        return found.partition("/")[0]
+
+    def _once(self, network: str, script: str) -> str:
+        """What a script says in a container that lives for it alone, and may change networks:
+        workers themselves may not."""
+        said: bytes = self._client.containers.run(
+            self._image,
+            ["sh", "-c", script],
+            network_mode=network,
+            cap_add=["NET_ADMIN"],
+            user="0:0",
+            environment={"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"},
+            labels={RUN_LABEL: self._run, ROLE_LABEL: _ONCE},
+            remove=True,
+        )
+        return said.decode(errors="replace").strip()
+
+    def _traffic(self, network: str, *, first: str = "") -> Traffic:
+        from docker.errors import APIError, ContainerError
+
+        def call(arguments: Sequence[str]) -> str | None:
+            try:
+                self._once(network, f"{first} tc {' '.join(arguments)}")
+            except ContainerError as error:
+                lines = (error.stderr or b"").decode(errors="replace").strip().splitlines()
+                if lines and "not found" in lines[-1]:
+                    return "the image has no program tc: name a base image with iproute2"
+                return lines[-1] if lines else f"exit code {error.exit_status}"
+            except APIError as error:
+                return str(error)
+            return None
+
+        return call
+
     def forget(self) -> None:
         """After the containers are gone: wait for the ends of their logs."""
         for follower in self._followers:
@@ -175,7 +238,9 @@ def states(client: Any, run: str) -> dict[str, str]:
     """Role to state of every container of a run."""
     with told(f"the containers of run {run} cannot be listed"):
         found = client.api.containers(all=True, filters={"label": f"{RUN_LABEL}={run}"})
-    return {each["Labels"][ROLE_LABEL]: each["State"] for each in found}
+    roles = {each["Labels"][ROLE_LABEL]: each["State"] for each in found}
+    roles.pop(_ONCE, None)  # it lives for a moment, and is no server
+    return roles
 
 
 def _archive(files: Mapping[str, str]) -> bytes:

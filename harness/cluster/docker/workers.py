@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cluster.base import Action, Node, Usage, Victim
 from harness.cluster.docker.containers import Containers
 from harness.cluster.docker.daemon import told
+from harness.cluster.links import Link
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify, format_duration
@@ -66,6 +67,8 @@ class _Slot:
     shares: list[_Share] = field(default_factory=list)
     incarnation: int = 0
     cut: bool = False
+    link: Link | None = None
+    """What was declared to lie under it."""
     spent: _Used = field(default_factory=_Used)
     """Of earlier incarnations, and of earlier connections to the network."""
 
@@ -156,10 +159,19 @@ class DockerWorkers:
                 return self._to_containers(action, chosen)
             return [self._to_tree(action, *self._find(node.name)) for node in nodes]
 
+    def shape(self, workers: Iterable[str], link: Link | None) -> None:
+        with self._lock, told("a link could not be laid"):
+            for worker in sorted(workers):
+                slot = self._slots[worker]
+                changed, slot.link = slot.link != link, link
+                if changed and not slot.cut and self._containers.states().get(worker) == "running":
+                    self._containers.shape(worker, link)
+
     def restore(self, report: Notify) -> None:
         """Every worker on the network, running, and registered with the master."""
         with self._lock, told("the cluster could not be restored"):
             everyone = {share.node.name for slot in self._slots.values() for share in slot.shares}
+            self.shape(self._slots, None)
             self._to_containers(Action.HEAL, everyone)
             self._to_containers(Action.RESUME, everyone)
             for slot in self._slots.values():
@@ -183,6 +195,12 @@ class DockerWorkers:
         for share in slot.shares:
             share.paused = False
         self._start(slot.name, slot.log_name)
+        self._lay_again(slot)
+
+    def _lay_again(self, slot: _Slot) -> None:
+        """A new container, and one that is back on the network, has a new cable."""
+        if slot.link is not None:
+            self._containers.shape(slot.name, slot.link)
 
     def _wait(self, slots: Sequence[_Slot], report: Notify) -> None:
         deadline = time.monotonic() + START_LIMIT_S
@@ -284,6 +302,8 @@ class DockerWorkers:
                     return False
                 self._containers.heal(slot.name, slot.address)
                 slot.cut = False
+                if state == "running":
+                    self._lay_again(slot)
                 return True
 
     def _to_tree(self, action: Action, share: _Share, slot: _Slot) -> Victim:

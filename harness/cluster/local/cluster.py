@@ -31,6 +31,7 @@ from harness.cluster.base import (
 )
 from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
+from harness.cluster.links import Link
 from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
 from harness.cluster.local.network import Loopback, Namespaces, Network
@@ -135,6 +136,14 @@ class LocalCluster(OwnedCluster):
             )
         nodes = self.resolve(target)
         return self._started().apply(action, nodes, rack=nodes[0].name != target)
+
+    def shapes(self) -> frozenset[str]:
+        self._started()
+        return self._network.shapes()
+
+    def shape(self, target: str, link: Link | None) -> None:
+        super().shape(target, link)
+        self._started().shape({node.worker for node in self.resolve(target)}, link)
 
     def restore(self, report: Notify) -> None:
         workers = self._started()

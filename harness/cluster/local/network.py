@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.cluster.links import Link, Traffic, able, lay
 from harness.cluster.processes import RUN_VARIABLE, identify
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
@@ -59,6 +60,12 @@ class Network(Protocol):
 
     def heal(self, worker: str) -> None: ...
 
+    def shapes(self) -> frozenset[str]:
+        """Which links can be laid (`harness.cluster.links`)."""
+
+    def shape(self, worker: str, link: Link | None) -> None:
+        """Lay a link under a worker, both ways; None takes it away."""
+
     def counted(self, worker: str) -> Bytes | None:
         """None where there is no counter."""
 
@@ -84,6 +91,12 @@ class Loopback:
         raise AssertionError("the cluster refuses this before it comes here")
 
     heal = cut
+
+    def shapes(self) -> frozenset[str]:
+        return frozenset()
+
+    def shape(self, worker: str, link: Link | None) -> None:
+        """The loopback device is everybody's."""
 
     def counted(self, worker: str) -> Bytes | None:
         return None
@@ -122,6 +135,18 @@ class Namespaces:
 
     def heal(self, worker: str) -> None:
         _ip(f"link set {_cable(worker)} up")
+
+    def shapes(self) -> frozenset[str]:
+        # On a device of its own, so that nothing that is used loses a packet.
+        _ip("link add try0 type dummy")
+        try:
+            return able("try0", _tc())
+        finally:
+            _ip("link del try0")
+
+    def shape(self, worker: str, link: Link | None) -> None:
+        lay(link, _cable(worker), _tc())
+        lay(link, "eth0", _tc(self._enter(worker)))
 
     def counted(self, worker: str) -> Bytes | None:
         return read_counters(Path("/proc/net/dev").read_text(), _cable(worker))
@@ -233,6 +258,19 @@ def _ip(*commands: str, prefix: Sequence[str] = ()) -> None:
             f"the network could not be laid: {_last_line(done.stderr)} (of: {'; '.join(commands)})",
             remedy="use --network loopback on this machine",
         )
+
+
+def _tc(prefix: Sequence[str] = ()) -> Traffic:
+    def call(arguments: Sequence[str]) -> str | None:
+        try:
+            done = subprocess.run(
+                [*prefix, "tc", *arguments], capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError:
+            return "there is no program tc (package iproute2)"
+        return None if done.returncode == 0 else _last_line(done.stderr)
+
+    return call
 
 
 def _last_line(text: str) -> str:

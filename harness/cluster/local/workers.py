@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action, Node, Usage, Victim
+from harness.cluster.links import Link
 from harness.cluster.local.launching import Server, wait_for
 from harness.cluster.local.network import Network
 from harness.cluster.local.spark_standalone import Worker
@@ -69,6 +70,8 @@ class _Slot:
     worker: Worker | None = None
     incarnation: int = 0
     cut: bool = False
+    link: Link | None = None
+    """What was declared to lie under it."""
 
 
 class Workers:
@@ -161,9 +164,17 @@ class Workers:
                 case Action.CUT | Action.HEAL:
                     return self._wire(action, shares, whole=rack or not self._shared)
 
+    def shape(self, workers: Iterable[str], link: Link | None) -> None:
+        with self._lock:
+            for worker in sorted(workers):
+                if link is not None or self._slots[worker].link is not None:
+                    self._network.shape(worker, link)
+                self._slots[worker].link = link
+
     def restore(self, report: Notify) -> None:
         """Every worker resumed or started anew, and registered with the master."""
         with self._lock:
+            self.shape(self._slots, None)
             self._wire(Action.HEAL, self._everyone(), whole=True)
             frozen = [share for share in self._everyone() if share.paused]
             if frozen:
