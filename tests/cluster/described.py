@@ -59,7 +59,7 @@ def describe(local: LocalCluster, directory: Path) -> Path:
         ],
         "commands": {
             # Asked often, so no Python starts for it. What was killed and not waited for is down.
-            "up": "sh -c 'grep -qs \"^State:[[:space:]]*[^ZX]\" /proc/$(cat {pid_file})/status'",
+            "up": "sh -c 'grep -qs \"^State:[[:space:]]*[RSDTtI]\" /proc/$(cat {pid_file})/status'",
             "clock": "date +%s.%N",
             **{
                 order: f"{sys.executable} {FOREIGN} {order} {local.run} {{unit}} {{pid_file}}"

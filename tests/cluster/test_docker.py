@@ -87,11 +87,11 @@ class TestDockerCluster(ClusterContract):
         assert counted() >= used
 
     @pytest.fixture
-    def peer(self, here: DockerCluster) -> Iterator[str]:
+    def peer(self, here: DockerCluster) -> str:
         """The address of a program on r1w1 that moves bytes."""
         container = here._containers.of("r1w1")
         container.exec_run(["python", "-c", PEER], detach=True)
-        yield here.nodes()[0].host  # it ends with the container, and serves until then
+        return here.nodes()[0].host  # it ends with the container, and serves until then
 
     def test_bytes_pass_a_declared_link_no_faster(self, here: DockerCluster, peer: str) -> None:
         check_rate(here, "r1n1", peer)
