@@ -17,10 +17,12 @@ from harness.cluster.external.servers import check_kafka, check_redis
 from harness.cluster.external.settings import read_settings
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.ownership import ClusterRecords
+from harness.cluster.processes import marked
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.described import describe
+from tests.cluster.stranger import NOBODY, try_as_stranger
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,6 +96,21 @@ class TestExternalCluster(ClusterContract):
         broken = replace(settings, actions={**settings.actions, Action.KILL: idle})
         with pytest.raises(EnvironmentFailure, match="after its command `kill` ended well"):
             nodes.ExternalNodes(broken, os.environ).apply(Action.KILL, settings.nodes[:1])
+
+    def test_a_stranger_learns_no_secret_of_a_foreign_cluster(
+        self, cluster: Cluster, application: Driver, foreign: Path
+    ) -> None:
+        """Another user id of this machine, while an application runs; ports are the cluster's."""
+        assert application.next_workers()
+        secrets = [(foreign.parent / name).read_text().strip() for name in ("kafka", "redis")]
+        secrets.append((foreign.parent / "spark").read_text().strip())
+        pids = [stat.pid for stat in marked(cluster.run)]
+        assert len(pids) >= 2, "a driver and its virtual machine at least"
+        reached = try_as_stranger(ports=[], directories=[cluster.run_directory], pids=pids)
+        assert reached.uid == NOBODY
+        assert reached.read == []
+        assert (reached.signalled, reached.looked) == ([], [])
+        assert not [secret for secret in secrets if secret in "".join(reached.commands)]
 
     def test_servers_that_refuse_are_told_before_anything_is_measured(self, foreign: Path) -> None:
         settings = read_settings(foreign)

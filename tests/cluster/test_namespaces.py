@@ -5,24 +5,30 @@ Everything here runs inside namespaces. Outside, one test starts this very file 
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from harness.cluster.base import Action, Cluster, ClusterSpec
-from harness.cluster.links import Link
+from harness.cluster.links import LATENCY, RATE, Link
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
 from harness.cluster.processes import marked
+from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.helpers import PEER, PORT, connected, eventually, listener, unacknowledged
 from tests.cluster.inside import only_inside, only_outside, ran_inside, started_inside
 from tests.cluster.links import check_latency, check_rate
+from tests.cluster.stranger import NOBODY, try_as_stranger
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,6 +88,104 @@ def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
     pid = int(done.stdout)
     eventually(lambda: not Path(f"/proc/{pid}").exists())
     assert marked("test-run") == []
+
+
+_OPEN = """
+import json, sys
+from harness.cluster.base import ClusterSpec
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.network import Namespaces
+from harness.cluster.processes import marked
+with LocalCluster(
+    ClusterSpec(racks=2, memory_mb_per_worker=512), network=Namespaces()
+) as cluster:
+    cluster.start(lambda text: None)
+    host, port = cluster.kafka.bootstrap.split(":")
+    master = cluster.spark_conf()["spark.master"].rpartition(":")[2]
+    print(json.dumps({
+        "ports": [[host, int(port)], [cluster.redis.host, cluster.redis.port],
+                  [host, int(master)], *([node.host, 22] for node in cluster.nodes())],
+        "directory": str(cluster.run_directory),
+        "pids": [stat.pid for stat in marked(cluster.run)],
+        "secrets": [cluster.kafka.password, cluster.redis.password, cluster._secret],
+    }), flush=True)
+    sys.stdin.read()
+"""
+"""A cluster inside that says all that a stranger would have to find out, and waits."""
+
+
+@only_outside
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_a_stranger_reaches_no_port_file_or_process_of_it() -> None:
+    """Another user id of this machine, told where everything is."""
+    if why := why_not():
+        pytest.skip(f"no namespaces here: {why}")
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o755)  # no directory above protects the cluster's own
+        process = subprocess.Popen(
+            [*network._ENTER, sys.executable, "-P", "-c", _OPEN],
+            cwd=REPOSITORY,
+            env={
+                **os.environ,
+                network.INSIDE_VARIABLE: network.NAMESPACES,
+                "XDG_STATE_HOME": home,
+                "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            told = json.loads(process.stdout.readline())
+            assert len(told["pids"]) >= 5
+            reached = try_as_stranger(
+                ports=[(host, port) for host, port in told["ports"]],
+                directories=[Path(told["directory"])],
+                pids=told["pids"],
+            )
+        finally:
+            process.communicate(timeout=60)
+    assert reached.uid == NOBODY
+    assert (reached.connected, reached.read) == ([], [])
+    assert (reached.signalled, reached.looked, reached.entered) == ([], [], [])
+    assert reached.commands, "command lines are everybody's"
+    assert not [secret for secret in told["secrets"] if secret in "".join(reached.commands)]
+
+
+class TestLinks:
+    """Of one worker's network; no server is needed."""
+
+    @pytest.fixture
+    def network(self, tmp_path: Path) -> Iterator[Namespaces]:
+        (tmp_path / "processes.jsonl").touch()
+        found = Namespaces()
+        found.open("test-links", tmp_path, {"r1w1": "10.77.1.1"})
+        yield found
+        found.close()
+
+    @pytest.fixture
+    def peer(self, network: Namespaces) -> Iterator[str]:
+        """The address of a program on r1w1 that moves bytes."""
+        command = [sys.executable, "-S", "-c", PEER]
+        with subprocess.Popen(network.within("r1w1", command)) as process:
+            yield "10.77.1.1"
+            process.kill()
+
+    @only_inside
+    def test_bytes_pass_a_declared_link_no_faster(self, network: Namespaces, peer: str) -> None:
+        if RATE not in network.shapes():
+            pytest.skip("this kernel has no token bucket")
+        check_rate(partial(network.shape, "r1w1"), peer)
+
+    @only_inside
+    def test_bytes_pass_a_declared_link_no_sooner(self, network: Namespaces, peer: str) -> None:
+        if LATENCY not in network.shapes():
+            with pytest.raises(EnvironmentFailure, match="could not be laid"):
+                network.shape("r1w1", Link(latency_s=0.05))
+            pytest.skip("this kernel has no netem")
+        check_latency(partial(network.shape, "r1w1"), peer)
 
 
 @only_inside
@@ -144,21 +248,7 @@ class TestNamespaceCluster(ClusterContract):
         here.apply(Action.KILL, "r1n1")
         assert (here.usage()["r1n1"].sent_bytes or 0) >= used
 
-    @pytest.fixture
-    def peer(self, here: LocalCluster) -> Iterator[str]:
-        """The address of a program on r1w1 that moves bytes."""
-        command = [sys.executable, "-S", "-c", PEER]
-        with subprocess.Popen(here._network.within("r1w1", command)) as process:
-            yield here.nodes()[0].host
-            process.kill()
-
-    def test_bytes_pass_a_declared_link_no_faster(self, here: LocalCluster, peer: str) -> None:
-        check_rate(here, "r1n1", peer)
-
-    def test_bytes_pass_a_declared_link_no_sooner(self, here: LocalCluster, peer: str) -> None:
-        check_latency(here, "r1n1", peer)
-
-    def test_a_restored_cluster_has_no_links(self, here: LocalCluster, peer: str) -> None:
+    def test_a_restored_cluster_has_no_links(self, here: LocalCluster) -> None:
         here.shape("r1", Link(bytes_per_s=50_000))
         here.restore(silent)
         assert here._workers is not None

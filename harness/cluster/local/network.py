@@ -138,7 +138,7 @@ class Namespaces:
 
     def shapes(self) -> frozenset[str]:
         # On a device of its own, so that nothing that is used loses a packet.
-        _ip("link add try0 type dummy")
+        _ip("link add try0 type bridge")
         try:
             return able("try0", _tc())
         finally:
