@@ -26,7 +26,13 @@ class Assignments:
         """What an earlier coordinator decided."""
         self.tasks = list(tasks)
         for copy in self.copies():
-            self.members[copy.node].copies[copy.task] = copy
+            self._note(copy)
+
+    def _note(self, copy: Copy) -> None:
+        self.members[copy.node].copies[copy.task, copy.incarnation] = copy
+
+    def _forget(self, copy: Copy) -> None:
+        del self.members[copy.node].copies[copy.task, copy.incarnation]
 
     def copies(self) -> list[Copy]:
         """Every copy that there shall be."""
@@ -62,12 +68,12 @@ class Assignments:
         )
         before = assignment.replica if replica else assignment.primary
         if before is not None:
-            del self.members[before.node].copies[task]
+            self._forget(before)
         if replica:
             self.tasks[task] = replace(assignment, replica=copy, used=used)
         else:
             self.tasks[task] = replace(assignment, primary=copy, used=used)
-        self.members[node].copies[task] = copy
+        self._note(copy)
 
     def promote(self, task: int) -> Copy:
         """The replica becomes the primary, under a new term; returns what it was."""
@@ -77,29 +83,28 @@ class Assignments:
         used = assignment.used + 1
         promoted = replace(replica, term=used)
         self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)
-        self.members[replica.node].copies[task] = promoted
+        self._note(promoted)
         return replica
 
     def drop_replica(self, task: int) -> int:
         """Give it up; returns the node that had it."""
         assignment = self.tasks[task]
         assert assignment.replica is not None, f"task {task} has no replica to drop"
-        node = assignment.replica.node
-        del self.members[node].copies[task]
+        self._forget(assignment.replica)
         self.tasks[task] = replace(assignment, replica=None)
-        return node
+        return assignment.replica.node
 
     def lose(self, node: int) -> list[Copy]:
         """Nothing is on ``node`` any more; returns the primaries that were."""
         member = self.members[node]
         primaries: list[Copy] = []
-        for task in member.copies:
-            assignment = self.tasks[task]
-            if assignment.primary is not None and assignment.primary.node == node:
-                primaries.append(assignment.primary)
-                self.tasks[task] = self._without_primary(assignment)
+        for copy in member.copies.values():
+            assignment = self.tasks[copy.task]
+            if copy == assignment.primary:
+                primaries.append(copy)
+                self.tasks[copy.task] = self._without_primary(assignment)
             else:
-                self.tasks[task] = replace(assignment, replica=None)
+                self.tasks[copy.task] = replace(assignment, replica=None)
         member.gone()
         return primaries
 
@@ -116,7 +121,7 @@ class Assignments:
             self.drop_replica(copy.task)
             return
         self.tasks[copy.task] = self._without_primary(assignment)
-        del self.members[copy.node].copies[copy.task]
+        self._forget(copy)
 
     def _without_primary(self, assignment: Assignment) -> Assignment:
         """What a lost sink had published, and where a lost task was, is remembered."""
@@ -151,8 +156,8 @@ class Assignments:
         count = 0
         for node, member in self.members:
             assert len(member.copies) <= member.info.slots, f"node {node} is overfull"
-            for task, copy in member.copies.items():
-                wanted = self.tasks[task]
+            for copy in member.copies.values():
+                wanted = self.tasks[copy.task]
                 assert copy in (wanted.primary, wanted.replica), f"node {node}: a copy too many"
             count += len(member.copies)
         assert count == len(self.copies()), "a copy is on no node"

@@ -189,9 +189,8 @@ class CoordinatorMachine:
         """Forget every copy on ``node``; ``why``: by default the cause of what is handled."""
         reports = dict(self.members[node].reports)
         for primary in self.assigned.lose(node):
-            report = reports.get(primary.task)
-            current = report is not None and report.incarnation == primary.incarnation
-            position = report.position if report is not None and current else 0
+            report = reports.get((primary.task, primary.incarnation))
+            position = report.position if report is not None else 0
             self._effects.append(
                 self.losses.note(
                     primary, position, cause=self._cause, why=why or self._cause, now=self._now

@@ -173,6 +173,9 @@ class CopyOrdered:
     send_from: int
     coordinator: int
     """The term of the coordinator that says so; a node obeys none before the latest."""
+    beside: int | None = None
+    """The task's other copy that this node shall keep, if both are to be here. All earlier ones
+    make way."""
 
 
 @value

@@ -24,15 +24,15 @@ class Member:
         self.boot = 0
         """Its latest life that is known of; 0 before it has joined."""
         self.heard_at = 0
-        self.reports: dict[int, CopyReport] = {}
-        """By task, what it hosts."""
-        self.copies: dict[int, Copy] = {}
-        """By task, what it shall host."""
+        self.reports: dict[tuple[int, int], CopyReport] = {}
+        """By task and incarnation, what it hosts."""
+        self.copies: dict[tuple[int, int], Copy] = {}
+        """By task and incarnation, what it shall host."""
 
     def heard(self, item: HeartbeatReceived, now: int) -> None:
         """It lives."""
         self.alive, self.boot, self.heard_at = True, item.boot, now
-        self.reports = {report.task: report for report in item.copies}
+        self.reports = {(report.task, report.incarnation): report for report in item.copies}
 
     def gone(self) -> None:
         """It is treated as lost, and with it all that it hosts."""
@@ -78,8 +78,7 @@ class Membership:
 
     def report(self, copy: Copy) -> CopyReport | None:
         """What this very copy last said of itself."""
-        report = self._members[copy.node].reports.get(copy.task)
-        return report if report is not None and report.incarnation == copy.incarnation else None
+        return self._members[copy.node].reports.get((copy.task, copy.incarnation))
 
     def assume(self, copies: Sequence[Copy], now: int) -> list[int]:
         """After a crash of the coordinator: whoever hosts ``copies`` was alive when they were

@@ -57,13 +57,19 @@ class NodeMachine:
         self._initial = initial
         self._kept = kept
         self._notes_progress = notes_progress
-        self.copies: dict[int, TaskMachine] = {}
-        """By task, ascending: a node hosts at most one copy of a task."""
-        self._newest: dict[int, int] = {}
-        """The highest incarnation of each task that was ever hosted in this life."""
+        self.copies: dict[tuple[int, int], TaskMachine] = {}
+        """By task and incarnation, ascending."""
+        self._of_task: dict[int, tuple[TaskMachine, ...]] = {}
+        """The same by task: one copy, or two if the coordinator wants both here."""
+        self._hosted: set[tuple[int, int]] = set()
+        """Every copy that was ever here in this life."""
         self._beats = 0
         self._coordinator = 0
         """The term of the latest coordinator that gave an order."""
+
+    def copies_of(self, task: int) -> tuple[TaskMachine, ...]:
+        """The copies of ``task`` that are here, ascending by incarnation."""
+        return self._of_task.get(task, ())
 
     def start(self, *, now: int) -> Sequence[Effect]:
         """The first heartbeat, at once."""
@@ -79,17 +85,14 @@ class NodeMachine:
     def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
         if item.key == BEAT:
             return self._beat(now)
-        copy = self.copies.get(item.key[1])
-        return copy.handle(item, now=now) if copy else ()
+        return _handled_by(self.copies_of(item.key[1]), item, now)
 
     def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
-        """To the copy it names, if that still is the one here."""
-        copy = self.copies.get(item.task)  # type: ignore[union-attr]  # `_timer` has the others
-        if copy is None:
-            return ()
-        if type(item) not in TO_ANY_COPY and item.incarnation != copy.speaker.incarnation:  # type: ignore[union-attr]
-            return ()  # an answer to a copy that was replaced
-        return copy.handle(item, now=now)
+        """To the copy it names, if that is still here; a message that names none to all."""
+        if type(item) in TO_ANY_COPY:
+            return _handled_by(self._of_task.get(item.task, ()), item, now)  # type: ignore[union-attr]  # `_timer` has the others
+        copy = self.copies.get((item.task, item.incarnation))  # type: ignore[union-attr]
+        return copy.handle(item, now=now) if copy is not None else ()
 
     def _order(self, order: Order, now: int) -> Sequence[Effect]:
         """Obey, unless a later coordinator than this one has spoken."""
@@ -105,9 +108,13 @@ class NodeMachine:
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
         if order.boot != self.boot:
             return ()  # the coordinator does not know of this life yet; a heartbeat will tell it
-        if order.incarnation <= self._newest.get(order.task, 0):
-            return ()  # repeated, overtaken by a later one, or late and long since retired
-        self._newest[order.task] = order.incarnation
+        key = order.task, order.incarnation
+        others = self.copies_of(order.task)
+        if key in self._hosted:
+            return ()  # repeated, or late and long since retired
+        if any(order.incarnation < o.incarnation != order.beside for o in others):
+            return ()  # overtaken by a later one; if both are wanted, the next order says so
+        self._hosted.add(key)
         copy = TaskMachine(
             order,
             wiring=self.wiring,
@@ -116,20 +123,29 @@ class NodeMachine:
             kept=self._kept,
             notes_progress=self._notes_progress,
         )
-        effects = self._drop(order.task, order.cause, "replaced by a later copy", now)
-        self.copies[order.task] = copy
+        effects: list[Effect] = []
+        for other in others:
+            if other.incarnation != order.beside:
+                effects.extend(self._drop(other, order.cause, "replaced by a later copy", now))
+        self.copies[key] = copy
+        self._sort()
+        effects.extend(copy.handle(order, now=now))
+        return effects
+
+    def _sort(self) -> None:
         self.copies = dict(sorted(self.copies.items()))
-        return [*effects, *copy.handle(order, now=now)]
+        self._of_task = {}
+        for copy in self.copies.values():
+            self._of_task[copy.task] = (*self.copies_of(copy.task), copy)
 
     def _retire(self, item: CopyRetired, now: int) -> Sequence[Effect]:
-        copy = self.copies.get(item.task)
-        if copy is None or copy.incarnation != item.incarnation:
-            return ()
-        return self._drop(item.task, item.cause, "as ordered", now)
+        copy = self.copies.get((item.task, item.incarnation))
+        return self._drop(copy, item.cause, "as ordered", now) if copy is not None else ()
 
-    def _drop(self, task: int, cause: str, why: str, now: int) -> Sequence[Effect]:
-        copy = self.copies.pop(task, None)
-        return copy.retire(cause=cause, why=why, now=now) if copy is not None else ()
+    def _drop(self, copy: TaskMachine, cause: str, why: str, now: int) -> Sequence[Effect]:
+        del self.copies[copy.task, copy.incarnation]
+        self._sort()
+        return copy.retire(cause=cause, why=why, now=now)
 
     def _beat(self, now: int) -> Sequence[Effect]:
         self._beats += 1
@@ -137,8 +153,8 @@ class NodeMachine:
         effects: list[Effect] = []
         for copy in self.copies.values():
             effects.extend(copy.tick(cause=cause, now=now))
-        for task in [t for t, copy in self.copies.items() if copy.phase is Phase.FENCED]:
-            effects.extend(self._drop(task, cause, "a newer primary exists", now))
+        for copy in [copy for copy in self.copies.values() if copy.phase is Phase.FENCED]:
+            effects.extend(self._drop(copy, cause, "a newer primary exists", now))
         heartbeat = HeartbeatReceived(
             cause=cause,
             node=self.node,
@@ -155,6 +171,14 @@ class NodeMachine:
         """Raise `ProtocolViolation` unless every copy's state makes sense."""
         for copy in self.copies.values():
             copy.validate()
+
+
+def _handled_by(
+    copies: Sequence[TaskMachine], item: TaskInput | CopyPromoted, now: int
+) -> Sequence[Effect]:
+    if len(copies) == 1:
+        return copies[0].handle(item, now=now)
+    return [effect for copy in copies for effect in copy.handle(item, now=now)]
 
 
 _DOORS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {

@@ -14,30 +14,39 @@ from harness.protocol.registry import Copy
 
 def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Order]:
     """Whatever makes ``member`` host its copies and no others."""
-    for task, copy in member.copies.items():
-        report = member.reports.get(task)
-        if report is None or report.incarnation < copy.incarnation:
-            yield order_of(copy, coordinator=coordinator, cause=cause)
-        elif report.incarnation == copy.incarnation and report.term != copy.term:
+    ordered: dict[int, int] = {}
+    for (task, incarnation), copy in member.copies.items():
+        report = member.reports.get((task, incarnation))
+        if report is None:
+            ordered[task] = max(incarnation, ordered.get(task, 0))
+            beside = _other(member, copy)
+            yield order_of(copy, beside=beside, coordinator=coordinator, cause=cause)
+        elif report.term != copy.term:
             assert copy.term is not None, "a primary does not become a replica again"
             yield CopyPromoted(
                 cause=cause,
                 task=task,
-                incarnation=copy.incarnation,
+                incarnation=incarnation,
                 term=copy.term,
                 coordinator=coordinator,
             )
-    for task, report in member.reports.items():
-        if task not in member.copies:
+    for task, incarnation in member.reports:
+        makes_way = incarnation < ordered.get(task, 0)
+        if (task, incarnation) not in member.copies and not makes_way:
             yield CopyRetired(
-                cause=cause,
-                task=task,
-                incarnation=report.incarnation,
-                coordinator=coordinator,
+                cause=cause, task=task, incarnation=incarnation, coordinator=coordinator
             )
 
 
-def order_of(copy: Copy, *, coordinator: int, cause: str) -> CopyOrdered:
+def _other(member: Member, copy: Copy) -> int | None:
+    """The number of the same task's other copy on that node, if both are to be there."""
+    for task, incarnation in member.copies:
+        if task == copy.task and incarnation != copy.incarnation:
+            return incarnation
+    return None
+
+
+def order_of(copy: Copy, *, beside: int | None, coordinator: int, cause: str) -> CopyOrdered:
     """What starts ``copy``."""
     return CopyOrdered(
         cause=cause,
@@ -49,4 +58,5 @@ def order_of(copy: Copy, *, coordinator: int, cause: str) -> CopyOrdered:
         position=copy.position,
         send_from=copy.send_from,
         coordinator=coordinator,
+        beside=beside,
     )

@@ -116,8 +116,8 @@ class Placement(Protocol):
 
     def choose(self, need: Need, room: Room) -> int | None:
         """A free node. None only if there is none, or for what need not be: a first primary
-        whose node is not there is restored, a replica waits. A replica never goes to its
-        primary's node: a node hosts one copy of a task."""
+        whose node is not there is restored, a replica waits. A replica on its primary's node
+        dies with it, so a strategy that is free to choose keeps them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,8 @@ class Preferring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Replicas where they were planned to be, everything else as another strategy has it."""
+    """Replicas where they were planned to be, on their primary's node if that was the plan (a
+    scheduler that knows of no replicas does that); everything else as another strategy has it."""
 
     replicas: Mapping[int, int] = field(hash=False)
     """Task to the node of its replica."""
@@ -234,6 +235,6 @@ class Planned:
 
     def choose(self, need: Need, room: Room) -> int | None:
         planned = self.replicas.get(need.task) if need.role is Role.REPLICA else None
-        if planned is not None and room.free(planned) and planned != need.apart_from:
+        if planned is not None and room.free(planned):
             return planned
         return self.otherwise.choose(need, room)

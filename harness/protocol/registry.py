@@ -43,8 +43,6 @@ class Assignment:
         numbers = [copy.incarnation for copy in (primary, replica) if copy]
         assert len(set(numbers)) == len(numbers), f"task {task}: two copies are one"
         assert all(n <= self.used for n in numbers), f"task {task}: used {numbers}"
-        if primary and replica:
-            assert primary.node != replica.node, f"task {task}: both copies on one node"
         if primary:
             assert primary.term is not None, f"task {task}: a primary without a term"
             assert primary.term <= self.used, f"task {task}: a term nobody gave"

@@ -209,7 +209,7 @@ def promotes_without_a_term(self: Assignments, task: int) -> Any:
     assert assignment.primary is not None
     promoted = replace(assignment.primary, term=1)
     self.tasks[task] = replace(assignment, primary=promoted)
-    self.members[replica.node].copies[task] = promoted
+    self.members[replica.node].copies[task, promoted.incarnation] = promoted
     return replica
 
 
@@ -223,7 +223,8 @@ def reuses_numbers(self: Assignments, task: int, node: int, **options: Any) -> N
     if before > 2 and assignment.primary is not None and not options.get("replica"):
         copy = replace(assignment.primary, incarnation=before, term=before)
         self.tasks[task] = replace(assignment, primary=copy, used=before)
-        self.members[node].copies[task] = copy
+        del self.members[node].copies[task, assignment.primary.incarnation]
+        self.members[node].copies[task, before] = copy
 
 
 _place = Assignments.place
@@ -461,8 +462,7 @@ _put_registry = Store.put_registry
 
 
 def passes_on_everything(self: NodeMachine, item: Any, now: int) -> Any:
-    copy = self.copies.get(item.task)
-    return copy.handle(item, now=now) if copy else ()
+    return [e for copy in self.copies_of(item.task) for e in copy.handle(item, now=now)]
 
 
 def lets_everybody_store(_self: Store, _task: int, _term: int | None) -> bool:

@@ -43,34 +43,34 @@ def order(incarnation: int = 1, boot: int = 1, position: int = 0) -> told.CopyOr
     )
 
 
-def hosted(machine: NodeMachine) -> dict[int, int]:
-    return {task: copy.incarnation for task, copy in machine.copies.items()}
+def hosted(machine: NodeMachine) -> list[tuple[int, int]]:
+    return list(machine.copies)
 
 
 def test_an_order_for_another_life_is_not_obeyed() -> None:
     """Else a copy that died with its node would be started again under the same number."""
     machine = node(boot=2)
     assert machine.handle(order(boot=1), now=0) == ()
-    assert hosted(machine) == {}
+    assert hosted(machine) == []
     machine.handle(order(boot=2), now=0)
-    assert hosted(machine) == {1: 1}
+    assert hosted(machine) == [(1, 1)]
 
 
 def test_an_order_that_comes_twice_starts_one_copy() -> None:
     machine = node()
     machine.handle(order(), now=0)
-    copy = machine.copies[1]
+    copy = machine.copies_of(1)[0]
     assert machine.handle(order(), now=1) == ()
-    assert machine.copies[1] is copy
+    assert machine.copies_of(1)[0] is copy
 
 
 def test_a_late_order_does_not_bring_a_retired_copy_back() -> None:
     machine = node()
     machine.handle(order(), now=0)
     machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1, coordinator=1), now=1)
-    assert hosted(machine) == {}
+    assert hosted(machine) == []
     assert machine.handle(order(), now=2) == ()
-    assert hosted(machine) == {}
+    assert hosted(machine) == []
 
 
 def notes(effects: Sequence[do.Effect]) -> list[tuple[str, int, int]]:
@@ -123,7 +123,37 @@ def test_nor_an_earlier_copy_in_a_later_ones_place() -> None:
     machine.handle(order(2), now=0)
     machine.handle(order(1), now=1)
     machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=1, coordinator=1), now=2)
-    assert hosted(machine) == {1: 2}
+    assert hosted(machine) == [(1, 2)]
+
+
+def test_two_copies_of_a_task_if_both_are_wanted_whichever_is_ordered_first() -> None:
+    for first, second in ((1, 2), (2, 1)):
+        machine = node()
+        machine.handle(replace(order(first), beside=second), now=0)
+        machine.handle(replace(order(second), beside=first, term=None), now=1)
+        assert hosted(machine) == [(1, 1), (1, 2)]
+        arrived = told.BatchArrived(
+            cause=CAUSE, task=1, upstream=0, batch=0, stable=True, payload="in", term=1
+        )
+        begun = [e for e in machine.handle(arrived, now=2) if isinstance(e, do.ProcessBatch)]
+        assert [effect.incarnation for effect in begun] == [1, 2], "each computes on its own"
+        machine.handle(
+            told.CopyRetired(cause=CAUSE, task=1, incarnation=first, coordinator=1), now=3
+        )
+        assert hosted(machine) == [(1, second)]
+        machine.handle(order(3), now=4)
+        assert hosted(machine) == [(1, 3)], "an order names all that it lets be"
+
+
+def test_an_earlier_copy_is_started_once_a_later_one_is_gone() -> None:
+    """Its order was lost, and the one beside it, decided later, was there and is gone."""
+    machine = node()
+    machine.handle(replace(order(5), beside=3), now=0)
+    machine.handle(order(3), now=1)
+    assert hosted(machine) == [(1, 5)], "it may have been retired since"
+    machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=5, coordinator=1), now=2)
+    machine.handle(order(3), now=3)
+    assert hosted(machine) == [(1, 3)]
 
 
 def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
@@ -131,12 +161,12 @@ def test_a_coordinator_that_was_replaced_is_not_obeyed() -> None:
     machine = node()
     machine.handle(replace(order(2), coordinator=5), now=0)
     machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=4), now=1)
-    assert hosted(machine) == {1: 2}
+    assert hosted(machine) == [(1, 2)]
     effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
     [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
     assert beat.heartbeat.coordinator == 5
     machine.handle(told.CopyRetired(cause=CAUSE, task=1, incarnation=2, coordinator=5), now=3)
-    assert hosted(machine) == {}
+    assert hosted(machine) == []
 
 
 def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:
@@ -160,11 +190,11 @@ def test_leave_to_trim_and_answers_reach_the_copy_they_name_alone() -> None:
                 outputs=("out",),
             )
             machine.handle(answer, now=now)
-            assert machine.copies[1].position == batch + incarnation - 1
+            assert machine.copies_of(1)[0].position == batch + incarnation - 1
     for incarnation, kept in ((1, [0, 1]), (2, [1])):
         leave = told.EpochCompleted(cause=CAUSE, task=1, incarnation=incarnation, position=1)
         machine.handle(leave, now=9)
-        assert sorted(machine.copies[1].outlet.outbox.outputs) == kept
+        assert sorted(machine.copies_of(1)[0].outlet.outbox.outputs) == kept
 
 
 def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
@@ -174,4 +204,4 @@ def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
     effects = machine.handle(told.TimerFired(cause=CAUSE, key=("beat", 0)), now=2)
     [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
     assert beat.heartbeat.copies == ()
-    assert hosted(machine) == {}
+    assert hosted(machine) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.engines.simulated.topologies import chain
+from harness.protocol import inputs as told
 from harness.protocol.inputs import NodeInfo
 from harness.protocol.placement import (
     Near,
@@ -20,7 +21,7 @@ from harness.protocol.placement import (
     other_rack,
     same_rack,
 )
-from tests.protocol.clusters import Cluster, node
+from tests.protocol.clusters import Cluster, node, report, sent
 
 RACKS = "abab"
 
@@ -87,7 +88,32 @@ def test_a_lost_task_stays_in_its_tier_and_near_its_neighbours() -> None:
 def test_a_plan_of_replicas_and_what_it_cannot_place() -> None:
     strategy = Planned(replicas={0: 3, 1: 1, 2: 2}, otherwise=Spread((0, 1, 1)))
     made = cluster(strategy, replicated=(0, 1, 2))
-    assert made.replicas() == [3, 2, 2], "task 1 has its primary where its replica was planned"
+    assert made.replicas() == [3, 1, 2], "task 1 has its primary where its replica was planned"
+    full = cluster(strategy, replicated=(0, 1, 2), slots=2)
+    assert full.replicas() == [3, 2, 2], "node 1 has two primaries already"
+
+
+def test_both_copies_of_a_task_on_one_node_and_the_end_of_either() -> None:
+    strategy = Planned(replicas={0: 0}, otherwise=Spread((0, 1, 1)))
+    made = cluster(strategy, replicated=(0,))
+    primary, replica = made.machine.tasks[0].primary, made.machine.tasks[0].replica
+    assert primary is not None
+    assert replica is not None
+    assert (primary.node, replica.node) == (0, 0)
+    orders = sent(made.beat(0, now=1), told.CopyOrdered)
+    assert [(order.incarnation, order.beside) for order in orders] == [(1, 2), (2, 1)]
+    assert made.beat(0, now=2, copies=[report(primary), report(replica)]) == []
+    gone = sent(made.beat(0, now=3, copies=[report(replica)]), told.CopyOrdered)
+    assert [order.incarnation for order in gone] == [1], "a heartbeat says what is missing"
+    failed = [report(primary, failed="MemoryError"), report(replica)]
+    effects = made.beat(0, now=4, copies=failed)
+    [promoted] = sent(effects, told.CopyPromoted)
+    assert promoted.incarnation == 2
+    [replaced] = [order for order in sent(effects, told.CopyOrdered) if order.task == 0]
+    assert replaced.incarnation > 2, "a new replica, as planned"
+    assert replaced.beside == 2, "so the copy whose operator has raised makes way"
+    made.disconnect(0, now=5)
+    assert made.hosts()[0] != 0, "both were lost, and the task is restored"
 
 
 def test_any_free_slot_is_found_however_the_nodes_are_liked() -> None:

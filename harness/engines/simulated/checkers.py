@@ -18,6 +18,7 @@ bounded-buffers           no copy keeps more batches than the scheme's window
 one-life                  no copy is hosted twice under one number
 ended                     the run is not given up for an operator that fails on one node alone
 joined-first              copies are placed on nodes that have reported, in that life
+apart                     a task's copies are on two nodes, unless a plan puts them on one
 recovery-order            no lost task is placed while one before it in the plan's order waits
 output-lateness           no task waits longer than the policy promises (`lateness`)
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
@@ -54,6 +55,7 @@ from harness.protocol.inputs import (
 )
 from harness.protocol.operators import TaskOperator
 from harness.protocol.phases import Phase
+from harness.protocol.placement import Planned
 from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.task import TaskMachine
@@ -132,6 +134,7 @@ class Bystander(Observer):
         self._twin = twin
         self._places = [{t: i for i, t in enumerate(row)} for row in self._wiring.downstream]
         """By task, the place of each downstream task among its outputs."""
+        self._strategy = options.strategy
         self._warm = options.scheme.recovery is not Recovery.REPLAY
         sinks = options.wiring.sinks
         self._stable = dict.fromkeys(sinks, 0)
@@ -169,8 +172,8 @@ class Bystander(Observer):
             task
             for node in world.nodes
             if node.alive and not (node.paused or node.cut)
-            for task, copy in node.machine.copies.items()
-            if copy.phase is Phase.READY and (task, copy.incarnation) in wanted
+            for (task, incarnation), copy in node.machine.copies.items()
+            if copy.phase is Phase.READY and (task, incarnation) in wanted
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
@@ -186,6 +189,7 @@ class Bystander(Observer):
                 before = self._registries[effect.term]
                 self._check_joined(before, registry)
                 self._check_order(before, registry)
+                self._check_apart(registry)
                 self._registries[effect.term] = registry
 
     def _check_joined(self, before: Registry | None, after: Registry) -> None:
@@ -215,6 +219,20 @@ class Bystander(Observer):
                     "recovery-order",
                     f"{self._name(task)} is placed while {self._name(first)} waits, which comes "
                     "before it in the plan's order",
+                )
+
+    def _check_apart(self, registry: Registry) -> None:
+        """A replica on its primary's node dies with it: only a plan may want that."""
+        planned = self._strategy.replicas if isinstance(self._strategy, Planned) else {}
+        for task, copies in enumerate(registry.tasks):
+            if copies.primary is None or copies.replica is None:
+                continue
+            node = copies.replica.node
+            if copies.primary.node == node != planned.get(task):
+                raise InvariantBroken(
+                    "apart",
+                    f"both copies of {self._name(task)} are placed on node {node}, which no plan "
+                    "has said",
                 )
 
     def _place_in_order(self, task: int) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from harness.protocol.placement import (
     Planned,
     Preferring,
     SameTier,
+    Spread,
     Standby,
     in_order,
     other_rack,
@@ -94,6 +95,7 @@ def draw(
         *draw_full(options, random("full")),
     )
     options = replace(options, strategy=draw_strategy(options, random("strategy")))
+    options = draw_together(options, random("together"))
     faults = draw_lasting(options, faults, random("lasting"))
     return replace(options, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
 
@@ -302,6 +304,26 @@ def draw_strategy(options: Options, random: Random) -> Placement | None:
         Planned(replicas=planned, otherwise=apart),
     ]
     return random.choice(strategies) if random.random() < 0.5 else None
+
+
+def draw_together(options: Options, random: Random) -> Options:
+    """In one schedule of five with replicas, a plan puts some of them on their primary's node,
+    which has the slots for it."""
+    replicated = options.scheme.replicated
+    if not replicated or random.random() >= 0.2:
+        return options
+    together = random.sample(replicated, random.randint(1, len(replicated)))
+    planned = {task: options.placement[task] for task in together}
+    nodes = [
+        replace(info, slots=info.slots + sum(node == number for node in planned.values()))
+        for number, info in enumerate(options.nodes)
+    ]
+    strategy = options.strategy or Spread(options.placement)
+    if isinstance(strategy, Planned):
+        strategy = replace(strategy, replicas={**strategy.replicas, **planned})
+    else:
+        strategy = Planned(replicas=planned, otherwise=strategy)
+    return replace(options, nodes=tuple(nodes), strategy=strategy)
 
 
 def draw_rival(options: Options, random: Random) -> tuple[Fault, ...]:

@@ -86,13 +86,15 @@ SILENT = frozenset(
 )
 """What makes a copy send or trim at most: if it did no more than that, it owes what it owed."""
 SENDS = frozenset({do.Send})
+BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
+"""What a copy is busy with from then on."""
 
 
 class Waiting:
     """What a bystander knows of one copy: what came, what it computes, what it owes."""
 
     __slots__ = (
-        "claimed", "closed", "due", "first", "holds", "incarnation", "lead", "parts",
+        "claimed", "closed", "due", "first", "holds", "lead", "parts",
         "publishing", "stable_at", "stable_ticket", "suspends", "tentative_busy", "term",
         "terms", "unpublished", "width", "window",
     )  # fmt: skip
@@ -100,7 +102,6 @@ class Waiting:
     def __init__(self, order: told.CopyOrdered, width: int, window: int, rules: Tentative) -> None:
         self.suspends = rules.during_stabilization is Policy.SUSPEND
         self.holds = rules.corrections is Corrections.DONE
-        self.incarnation = order.incarnation
         self.term = order.term
         self.width = width
         self.window = window
@@ -193,8 +194,8 @@ class Lateness(Observer):
         self._options = options
         self._wiring = options.wiring
         self._world = world
-        self._copies: list[dict[int, Waiting]] = [{} for _ in options.nodes]
-        """Per node, by task."""
+        self._copies: list[dict[tuple[int, int], Waiting]] = [{} for _ in options.nodes]
+        """Per node, by task and incarnation."""
         self._loading = False
         self._gone: dict[int, int] = {}
         """Task to since when no live node has been seen to have a copy."""
@@ -221,13 +222,15 @@ class Lateness(Observer):
 
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """A node is about to handle ``item``: was anything due before?"""
-        waiting = self._copies[number].get(task)
-        if waiting is None or (waiting.due is None and type(item) is not told.CheckpointLoaded):
-            return
-        copy = self._world.nodes[number].machine.copies.get(task)
-        if copy is not None and waiting.incarnation == copy.incarnation:
-            self._loading = copy.phase is Phase.LOADING
-            self._check_due(number, task, waiting, clock)
+        books = self._copies[number]
+        for copy in self._world.nodes[number].machine.copies_of(task):
+            waiting = books.get((task, copy.incarnation))
+            if waiting is None:
+                continue
+            if waiting.due is not None:
+                self._check_due(number, task, waiting, clock)
+            if type(item) is told.CheckpointLoaded and item.incarnation == copy.incarnation:
+                self._loading = copy.phase is Phase.LOADING
 
     def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
         fast = self._world.nodes[number].drift > 0  # such a clock shows not every microsecond
@@ -244,26 +247,27 @@ class Lateness(Observer):
     def after(
         self,
         number: int,
-        copy: TaskMachine | None,
+        copy: TaskMachine,
         item: told.NodeInput,
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None:
         """A node has handled ``item``, for ``copy``: what is due now?"""
-        if copy is None or not self._wiring.upstream[copy.task]:
+        task = copy.task
+        if not self._wiring.upstream[task]:
             return
         if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
             return
-        task = copy.task
-        if getattr(item, "incarnation", copy.incarnation) != copy.incarnation:
-            return  # an answer to a copy that was replaced
-        waiting = self._copies[number].get(task)
-        if waiting is None or waiting.incarnation != copy.incarnation:
+        incarnation = copy.incarnation
+        if getattr(item, "incarnation", incarnation) != incarnation:
+            return  # meant for another copy
+        waiting = self._copies[number].get((task, incarnation))
+        if waiting is None:
             if not isinstance(item, told.CopyOrdered):
                 return
             width = len(self._wiring.upstream[task])
             waiting = Waiting(item, width, self._options.scheme.window, self._rules)
-            self._copies[number][task] = waiting
+            self._copies[number][task, incarnation] = waiting
             self._gone.pop(task, None)
         if isinstance(item, told.CopyPromoted) and item.term != waiting.term:
             waiting.term = item.term
@@ -271,7 +275,7 @@ class Lateness(Observer):
                 self._check_office(task, waiting, effects)
         first = self._note(waiting, item, clock)
         for effect in effects:
-            if type(effect) is do.Send:
+            if type(effect) not in BEGINS or effect.incarnation != incarnation:  # type: ignore[union-attr]  # `BEGINS` have one
                 continue
             if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE:
                 self._check_need(task, waiting, effect, clock)
@@ -460,7 +464,8 @@ class Lateness(Observer):
             for task, wanted in enumerate(self._registry.tasks):
                 copy = wanted.primary
                 there = copy is not None and (copy.node, copy.boot) == (item.node, item.boot)
-                if there and wanted.replica is None and self._wiring.downstream[task]:
+                spare = wanted.replica is not None and wanted.replica.node != item.node
+                if there and not spare and self._wiring.downstream[task]:
                     owed.setdefault(task, now + self._rules.bound_us)
         for effect in effects:
             if isinstance(effect, do.StoreRegistry):

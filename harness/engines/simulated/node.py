@@ -12,7 +12,7 @@ class SimulatedNode:
     """What befalls one node; its protocol machine is inside."""
 
     __slots__ = (
-        "alive", "boot", "clock_base", "copies", "cut", "deferred", "disturbed", "drift", "free_at",
+        "alive", "boot", "clock_base", "cut", "deferred", "disturbed", "drift", "free_at",
         "machine", "number", "paused", "raises", "slowness", "true_base",
     )  # fmt: skip
 
@@ -31,8 +31,6 @@ class SimulatedNode:
         self.disturbed = -1
         """When, by its clock, it last went on after a pause or began to drift otherwise."""
         self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self.copies: dict[int, int] = {}
-        """Task to incarnation of the copies it hosts."""
 
     def clock(self, now: int) -> int:
         """What this node takes the time for."""

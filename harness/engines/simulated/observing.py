@@ -33,12 +33,13 @@ class Observer:
     def after(
         self,
         node: int,
-        copy: TaskMachine | None,
+        copy: TaskMachine,
         item: told.NodeInput,
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None:
-        """It has; these are the effects."""
+        """It has; these are the effects. Called for each copy of the task that is there then, if
+        there are two with the effects of both."""
 
     def handled(self, node: int, copy: TaskMachine) -> None:
         """A copy has handled an input, in a run whose machines are validated."""

@@ -39,7 +39,8 @@ class Trace(Observer):
 
     def computed(self, world: World, node: int, item: Any, begin: int, end: int) -> None:
         machine = world.nodes[node].machine
-        copy = machine.copies.get(item.task) if machine is not None else None
+        key = item.task, item.incarnation
+        copy = machine.copies.get(key) if machine is not None else None
         replica = copy is not None and not copy.primary
         if isinstance(item, BatchProcessed):
             kind = "tentative" if item.run is Run.TENTATIVE else "stable"
@@ -59,7 +60,7 @@ class Trace(Observer):
         nodes = [fault.target]
         if fault.kind is FaultKind.RACK:
             nodes = world.options.rack(fault.target)
-        tasks = {t for n in nodes for t in world.nodes[n].copies}
+        tasks = {task for node in nodes for task in world.transport.tasks_on(node)}
         self.hosts.append((fault, tuple(sorted(tasks)) if fault.kind in _NODE_FAULTS else ()))
 
 

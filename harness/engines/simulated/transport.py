@@ -39,8 +39,8 @@ class Transport:
         self._limited = network.bytes_per_s > 0
         self._blocked: Counter[tuple[int, int]] = Counter()
         """By how many faults a link is cut; links that are not cut are left out."""
-        self.hosts: list[dict[int, int]] = [{} for _ in options.wiring.tasks]
-        """Task to {node: incarnation} of the copies that are there."""
+        self.hosts: list[dict[int, tuple[int, ...]]] = [{} for _ in options.wiring.tasks]
+        """Task to {node: incarnations} of the copies that are there."""
         self.loss_percent = 0
         self.sent_messages = 0
         self.carried_tuples = 0
@@ -51,16 +51,23 @@ class Transport:
 
     def noted(self, node: SimulatedNode, note: do.NoteCopy) -> None:
         """A node has, or has dropped, a copy."""
+        hosts = self.hosts[note.task]
+        here = hosts.get(node.number, ())
         if note.event is do.CopyEvent.HOSTED:
-            node.copies[note.task] = self.hosts[note.task][node.number] = note.incarnation
+            hosts[node.number] = (*here, note.incarnation)
         elif note.event is do.CopyEvent.RETIRED:
-            del node.copies[note.task], self.hosts[note.task][node.number]
+            hosts[node.number] = tuple(number for number in here if number != note.incarnation)
+            if not hosts[node.number]:
+                del hosts[node.number]
+
+    def tasks_on(self, node: int) -> list[int]:
+        """The tasks of which a copy is there."""
+        return [task for task, hosts in enumerate(self.hosts) if node in hosts]
 
     def forget(self, node: SimulatedNode) -> None:
         """It has lost all of its copies."""
-        for task in node.copies:
+        for task in self.tasks_on(node.number):
             del self.hosts[task][node.number]
-        node.copies = {}
 
     # -- links -----------------------------------------------------------------------------
 
@@ -73,8 +80,8 @@ class Transport:
     def deliver(self, sender: int, effect: do.Send) -> None:
         """To every copy of the task, or to the one that is meant."""
         meant, message = effect.incarnation, effect.message
-        for number, incarnation in self.hosts[effect.to].items():
-            if meant is None or meant == incarnation:
+        for number, incarnations in self.hosts[effect.to].items():
+            if meant is None or meant in incarnations:
                 self.transmit(sender, number, message)
 
     def transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:

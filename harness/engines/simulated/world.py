@@ -166,13 +166,13 @@ class World:
         for before in watch.before:
             before(node.number, task, item, clock)
         effects = machine.handle(item, now=clock)
-        copy = machine.copies.get(task)
-        for after in watch.after:
-            after(node.number, copy, item, effects, clock)
-        if copy is not None and self.validate:
-            copy.validate()
-            for handled in watch.handled:
-                handled(node.number, copy)
+        for copy in machine.copies_of(task):
+            for after in watch.after:
+                after(node.number, copy, item, effects, clock)
+            if self.validate:
+                copy.validate()
+                for handled in watch.handled:
+                    handled(node.number, copy)
         return effects
 
     # -- effects ---------------------------------------------------------------------------

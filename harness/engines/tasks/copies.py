@@ -39,7 +39,8 @@ from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
 
 
 class Copies:
-    """Readers by task. Who inherits from it hands what they read to the machine (`tell`)."""
+    """Readers by task, which serve both of its copies where there are two. Who inherits from it
+    hands what they read to the machine (`tell`)."""
 
     def __init__(
         self, node: int, boot: int, job: Job, client: Mapping[str, Any], sender: Sender
@@ -52,12 +53,15 @@ class Copies:
         self._source_client = source_settings(client, patience_s)
         self._operators = job.program.operators
         self._tails: dict[int, list[Tail]] = {}
-        """Task to what is read for its copy here."""
-        self._incarnations: dict[int, int] = {}
-        """Task to the copy that `_tails` belong to."""
-        self._sources: dict[int, tuple[SourceReader, Tail]] = {}
-        self._read_below: dict[int, int] = {}
-        """Source to the first batch that its copy has not asked for."""
+        """Task to what is read for its copies here."""
+        self._incarnations: dict[int, set[int]] = {}
+        """Task to its copies here, one that is just being started among them."""
+        self._known: set[tuple[int, int]] = set()
+        """(task, incarnation) of every copy that was ever here."""
+        self._sources: dict[tuple[int, int], tuple[SourceReader, Tail]] = {}
+        """By source and incarnation: each copy reads where it is."""
+        self._read_below: dict[tuple[int, int], int] = {}
+        """The first batch that it has not asked for."""
         self._outputs: dict[int, OutputTail] = {}
         self._waiting: dict[int, list[do.ClaimOutput | do.PublishOutput]] = {}
         """Sink to what it asked of its partition and was not answered yet."""
@@ -73,9 +77,10 @@ class Copies:
         raise NotImplementedError
 
     def let_all_go(self) -> None:
-        for tails in self._tails.values():
-            for tail in tails:
-                tail.stop()
+        for task in list(self._tails):
+            self._let_go(task)
+        for _, tail in self._sources.values():
+            tail.stop()
 
     def order(self, order: told.Order) -> None:
         """An order from the coordinator. A copy's reader is positioned before the copy exists,
@@ -83,31 +88,52 @@ class Copies:
         waiting = self._positioning.get(order.task)
         if waiting is not None:
             waiting.append(order)
-        elif self._is_new(order):
-            self._position(order)
-        else:
+        elif not isinstance(order, told.CopyOrdered) or not self._is_new(order):
             self.tell(order)
+        elif order.task in self._tails:
+            self._start(order)
+        else:
+            self._position(order)
 
-    def _is_new(self, order: told.Order) -> bool:
-        return (
-            isinstance(order, told.CopyOrdered)
-            and order.boot == self.boot
-            and order.incarnation > self._incarnations.get(order.task, 0)
-        )
+    def _is_new(self, order: told.CopyOrdered) -> bool:
+        return order.boot == self.boot and (order.task, order.incarnation) not in self._known
 
-    def _position(self, order: told.Order) -> None:
+    def _start(self, order: told.CopyOrdered) -> None:
+        """Its reader has a position. The machine may refuse: then nobody needs the reader."""
+        self._incarnations.setdefault(order.task, set()).add(order.incarnation)
+        self.tell(order)
+        if (order.task, order.incarnation) not in self._known:
+            self.gone(order.task, order.incarnation)
+
+    def noted(self, note: do.NoteCopy) -> None:
+        """The machine says what became of a copy."""
+        if note.event is do.CopyEvent.HOSTED:
+            self._known.add((note.task, note.incarnation))
+        elif note.event is do.CopyEvent.RETIRED:
+            self.gone(note.task, note.incarnation)
+
+    def gone(self, task: int, incarnation: int) -> None:
+        """A copy is not here any more: neither is what only it has asked for."""
+        left = self._incarnations.get(task, set())
+        left.discard(incarnation)
+        self._stop_source((task, incarnation))
+        waiting = self._waiting.pop(task, [])
+        if left:
+            self._waiting[task] = [e for e in waiting if e.incarnation != incarnation]
+        else:
+            self._let_go(task)
+
+    def _position(self, order: told.CopyOrdered) -> None:
         task = order.task
         self._positioning[task] = [order]
-        self._let_go(task)
-        self._incarnations[task] = order.incarnation
         missing = 2 if task in self.job.wiring.sinks else 1
 
         def ready(_end: int) -> None:
             nonlocal missing
             missing -= 1
-            if not missing and self._incarnations.get(task) == order.incarnation:
+            if not missing:
                 for waiting in self._positioning.pop(task, []):
-                    self.order(waiting) if waiting is not order else self.tell(waiting)
+                    self.order(waiting) if waiting is not order else self._start(order)
 
         mine = Tail(
             self._client,
@@ -137,14 +163,12 @@ class Copies:
     def _let_go(self, task: int) -> None:
         for tail in self._tails.pop(task, ()):
             tail.stop()
-        self._sources.pop(task, None)
         self._outputs.pop(task, None)
-        self._waiting.pop(task, None)
 
     def _arrived(self, task: int, messages: Sequence[Message]) -> None:
         for message in messages:
             meant = header(message, FOR_COPY)
-            if meant is not None and meant != self._incarnations.get(task):
+            if meant is not None and meant not in self._incarnations.get(task, ()):
                 continue
             found = message_of(message)
             if found is None:
@@ -164,23 +188,23 @@ class Copies:
     # -- sources ---------------------------------------------------------------------------------
 
     def _read_source(self, effect: do.ReadSource) -> None:
-        task = effect.task
-        self._read_below[task] = effect.below
-        reading = self._sources.get(task)
+        key = effect.task, effect.incarnation
+        self._read_below[key] = effect.below
+        reading = self._sources.get(key)
         if reading is not None:
             if reading[0].next == effect.from_batch:
                 reading[1].hold(effect.from_batch >= effect.below)
                 return  # it waits for that batch as it is
             reading[1].stop()
-        topic, partition = self.job.source(task)
+        topic, partition = self.job.source(effect.task)
 
         def give(batch: int, table: Any) -> None:
-            current = self._sources.get(task)
+            current = self._sources.get(key)
             if current is None or current[0] is not reader:
                 return  # a later one reads what this one has fetched
-            if batch >= self._read_below[task] - 1:
+            if batch >= self._read_below[key] - 1:
                 current[1].hold(True)
-            if batch >= self._read_below[task]:
+            if batch >= self._read_below[key]:
                 return  # fetched together with what was asked for; read again when it is, too
             self.tell(
                 told.SourceRead(
@@ -208,23 +232,25 @@ class Copies:
             deliver=reader.take,
             due=reader.completes,
         )
-        self._sources[effect.task] = reader, tail
-        kept = self._tails.setdefault(effect.task, [])
-        kept[1:] = [tail]
+        self._sources[key] = reader, tail
 
     def _stop_reading(self, effect: do.StopReading) -> None:
-        if self._incarnations.get(effect.task) == effect.incarnation:
-            reading = self._sources.pop(effect.task, None)
-            if reading is not None:
-                reading[1].stop()
+        self._stop_source((effect.task, effect.incarnation))
+
+    def _stop_source(self, key: tuple[int, int]) -> None:
+        self._read_below.pop(key, None)
+        reading = self._sources.pop(key, None)
+        if reading is not None:
+            reading[1].stop()
 
     def _read_on(self, effect: do.ReadOn) -> None:
-        reading = self._sources.get(effect.task)
-        if reading is None or self._incarnations.get(effect.task) != effect.incarnation:
+        key = effect.task, effect.incarnation
+        reading = self._sources.get(key)
+        if reading is None:
             return
-        before = self._read_below[effect.task]
+        before = self._read_below[key]
         if reading[0].next <= before:
-            self._read_below[effect.task] = effect.below
+            self._read_below[key] = effect.below
             reading[1].hold(False)
         else:
             again = do.ReadSource(

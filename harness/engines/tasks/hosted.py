@@ -108,9 +108,7 @@ class Hosted(Copies):
         )
 
     def _note(self, effect: do.NoteCopy) -> None:
-        gone = effect.event is do.CopyEvent.RETIRED
-        if gone and self._incarnations.get(effect.task) == effect.incarnation:
-            self._let_go(effect.task)
+        self.noted(effect)
         self._link.send({"note": to_parts(effect)[0].decode()})
 
     def _beat(self, effect: do.SendHeartbeat) -> None:
