@@ -35,23 +35,27 @@ class Child:
 
     def __init__(
         self,
-        module: str,
+        program: str | Path,
         *,
         name: str,
         log: Path,
         remedy: str,
         environment: Mapping[str, str] | None = None,
+        python: Path | None = None,
     ) -> None:
-        """Starts ``python -m module``. ``name`` and ``remedy`` are for error messages, ``log``
-        takes its standard error, ``environment`` is
-        all of its environment, ours if None."""
+        """Starts a module by its name, or a file by its path, with ``python``, ours if None.
+
+        ``name`` and ``remedy`` are for error messages, ``log`` takes its standard error, and
+        ``environment`` is all of its environment, ours if None.
+        """
         self.name, self.log = name, log
         self.events: list[Event] = []
         self._remedy = remedy
         self._changed = threading.Condition()
+        target = ["-P", str(program)] if isinstance(program, Path) else ["-m", program]
         with log.open("ab") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module],
+                [str(python or sys.executable), *target],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

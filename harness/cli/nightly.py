@@ -22,7 +22,8 @@ _EPILOG = """\b
 Examples:
   ./faultline nightly
   ./faultline nightly --baseline v0.1 --json
-  ./faultline nightly --baseline main --metric codec --metric output_fidelity
+  ./faultline nightly --no-live --baseline main --metric codec --metric output_fidelity
+  ./faultline nightly --metric live_cpu --metric live_latency
 """
 
 
@@ -42,16 +43,26 @@ Examples:
     default=None,
     help="Samples of each metric and side.  [default: 12]",
 )
+@click.option(
+    "--live/--no-live",
+    default=True,
+    show_default=True,
+    help="Also compare the live engines, which starts two local clusters (about eight minutes).",
+)
 @out_option
 @json_option
 def command(
     baseline: str | None,
     metrics: tuple[str, ...],
     pairs: int | None,
+    live: bool,
     out: Path,
     as_json: bool,
 ) -> None:
-    """Measure the hot loops of this checkout and of a baseline revision, interleaved.
+    """Measure this checkout and a baseline revision, interleaved.
+
+    Hot loops count in processor time. On real servers, the cost of the task engine is measured as a
+    share of stock Spark's.
 
     The baseline is built beside the working tree, in the user's cache. The night is added to
     history/ of the results directory, and report/trends.html is written anew. The claims of the
@@ -66,13 +77,13 @@ def command(
     from harness.nightly.claims import claims_tonight
     from harness.nightly.gate import PAIRS, measure_night
     from harness.nightly.history import History
-    from harness.nightly.metrics import chosen
+    from harness.nightly.metrics import chosen_with_live
     from harness.nightly.trends import write_trends
     from harness.results.provenance import machine_name
     from harness.results.store import Store
     from harness.seeds import DEFAULT_SEED, derive_seed
 
-    loops = chosen(metrics)
+    loops, ratios = chosen_with_live(metrics)
     history = History(out, warn=to_stderr)
     nights = history.read(machine_name())
     revision = revisions.resolve(baseline) if baseline else _default_baseline(nights)
@@ -87,6 +98,7 @@ def command(
         pairs=pairs or PAIRS,
         seed=derive_seed(DEFAULT_SEED, "night", len(nights)),
         report=to_stderr,
+        live=ratios if live else (),
     )
     path = history.append(night)
     trends = write_trends(history)

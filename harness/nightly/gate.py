@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
-from harness.nightly.metrics import HotLoop
+from harness.nightly.live import gather_live
+from harness.nightly.metrics import HotLoop, LiveRatio
 from harness.nightly.sampling import Gathered, Side, gather
 from harness.nightly.statistics import (
     ALARMS,
@@ -28,6 +30,11 @@ from harness.text import Notify
 
 PAIRS = 12
 """Of samples of each metric; as many again for a metric that seems to have changed."""
+LIVE_PAIRS = 6
+"""Of passes of each engine: a pass takes half a minute."""
+
+Look = Callable[[Sequence[Any], int], Gathered]
+"""Measures some metrics on both sides, with a seed."""
 
 
 def measure_night(
@@ -40,19 +47,28 @@ def measure_night(
     pairs: int,
     seed: int,
     report: Notify,
+    live: Sequence[LiveRatio] = (),
 ) -> Night:
-    """Run the gate. ``last`` is the night before on this class of machine, if there was one."""
+    """Run the gate. ``last`` is the night before on this class of machine, if there was one;
+    ``live`` are the ratios to measure on real servers."""
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
     gathered, judged = compare_sides(
         loops, baseline, tonight, last=last, pairs=pairs, seed=seed, report=report
     )
+    ratios, decided = compare_live(live, baseline, tonight, last=last, seed=seed, report=report)
     notes, claim_alarms = claim_changes(last.claims if last else (), claims)
     metrics = {loop.name: _metric_night(loop.name, gathered, judged[loop.name]) for loop in loops}
+    metrics |= {each.name: _metric_night(each.name, ratios, decided[each.name]) for each in live}
     alarms = [
-        _sentence(loop, metrics[loop.name], baseline.name)
-        for loop in loops
-        if judged[loop.name].verdict in ALARMS
+        _sentence(name, "processor time", metrics[name], baseline.name)
+        for name, decision in judged.items()
+        if decision.verdict in ALARMS
+    ]
+    alarms += [
+        _sentence(name, "ratio to stock Spark", metrics[name], baseline.name)
+        for name, decision in decided.items()
+        if decision.verdict in ALARMS
     ]
     return Night(
         started_unix_s=began,
@@ -82,30 +98,61 @@ def compare_sides(
     report: Notify,
 ) -> tuple[Gathered, Mapping[str, Decision]]:
     """Measure every loop, and those that seem to have changed a second time."""
-    first = gather_precisely(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
+
+    def look(chosen: Sequence[HotLoop], seed: int) -> Gathered:
+        return gather_precisely(chosen, baseline, tonight, pairs=pairs, seed=seed, report=report)
+
+    return _decide_all(loops, look, last=last, seed=seed, report=report)
+
+
+def compare_live(
+    ratios: Sequence[LiveRatio],
+    baseline: Side,
+    tonight: Side,
+    *,
+    last: Night | None,
+    seed: int,
+    report: Notify,
+) -> tuple[Gathered, Mapping[str, Decision]]:
+    """The same for the ratios between live engines."""
+
+    def look(chosen: Sequence[LiveRatio], seed: int) -> Gathered:
+        return gather_live(chosen, baseline, tonight, pairs=LIVE_PAIRS, seed=seed, report=report)
+
+    if not ratios:
+        return Gathered({}, {}), {}
+    return _decide_all(ratios, look, last=last, seed=seed, report=report)
+
+
+def _decide_all(
+    metrics: Sequence[HotLoop] | Sequence[LiveRatio],
+    look: Look,
+    *,
+    last: Night | None,
+    seed: int,
+    report: Notify,
+) -> tuple[Gathered, Mapping[str, Decision]]:
+    first = look(metrics, seed)
     suspects = [
-        loop
-        for loop in loops
-        if (found := first.pairs[loop.name].compare(seed=seed))
+        metric
+        for metric in metrics
+        if (found := first.pairs[metric.name].compare(seed=seed))
         and found.verdict is not Verdict.NO_CHANGE
     ]
     fresh = Gathered({}, {})
     if suspects:
-        report(f"a second look at {', '.join(loop.name for loop in suspects)}")
-        again = derive_seed(seed, "second look")
-        fresh = gather_precisely(
-            suspects, baseline, tonight, pairs=pairs, seed=again, report=report
-        )
-    judged = {
-        loop.name: decide(
-            first.pairs[loop.name],
-            fresh.pairs.get(loop.name),
-            measured_last_night=_was_measured(last, loop.name),
+        report(f"a second look at {', '.join(metric.name for metric in suspects)}")
+        fresh = look(suspects, derive_seed(seed, "second look"))
+    decisions = {
+        metric.name: decide(
+            first.pairs[metric.name],
+            fresh.pairs.get(metric.name),
+            measured_last_night=_was_measured(last, metric.name),
             seed=seed,
         )
-        for loop in loops
+        for metric in metrics
     }
-    return first, judged
+    return first, decisions
 
 
 def gather_precisely(
@@ -154,13 +201,11 @@ def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNigh
     )
 
 
-def _sentence(loop: HotLoop, metric: MetricNight, baseline: str) -> str:
+def _sentence(name: str, what: str, metric: MetricNight, baseline: str) -> str:
     if metric.ratio is None or metric.verdict == Verdict.LOST:
-        return (
-            f"{loop.name}: was measured before and has no number tonight ({metric.reason or '?'})"
-        )
+        return f"{name}: was measured before and has no number tonight ({metric.reason or '?'})"
     return (
-        f"{loop.name}: {metric.ratio:.3f} times the processor time of {baseline} "
+        f"{name}: {metric.ratio:.3f} times the {what} of {baseline} "
         f"(99 % interval {metric.low:.3f} to {metric.high:.3f}, minimal effect "
         f"{MINIMUM_EFFECT:.0%})"
     )

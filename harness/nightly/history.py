@@ -25,7 +25,7 @@ class MetricNight:
 
     verdict: str
     seconds: Sequence[float | None]
-    """Tonight's samples: processor time of one call."""
+    """Tonight's samples: processor time of one call, in seconds; of a live ratio, the ratio."""
     baseline_seconds: Sequence[float | None]
     ratio: float | None = None
     low: float | None = None

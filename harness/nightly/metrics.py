@@ -1,11 +1,13 @@
 """What is measured every night: name, what it runs, and the file of its benchmark.
 
-The benchmarks themselves are in ``benchmarks/nightly``; a test compares this list with them. All
-are costs in seconds of processor time of one call, so less is better.
+The benchmarks themselves are in ``benchmarks/nightly``; a test compares this list with them. Hot
+loops are costs in seconds of processor time of one call. Live ratios are the task engine's cost on
+real servers as a share of stock Spark's. Less is better for all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness.errors import UsageError
@@ -91,12 +93,55 @@ HOT_LOOPS: tuple[HotLoop, ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRatio:
+    """What the task engine costs where stock Spark costs 1, on real servers."""
+
+    name: str
+    title: str
+    value: str
+    """Of the numbers of a pass (``benchmarks/nightly/live_side.py``), which one."""
+
+
+LIVE_RATIOS: tuple[LiveRatio, ...] = (
+    LiveRatio(
+        name="live_cpu",
+        title="CPU per record of the task engine, as a share of stock Spark's",
+        value="cpu_s_per_record",
+    ),
+    LiveRatio(
+        name="live_latency",
+        title="Median latency of the task engine, as a share of stock Spark's",
+        value="latency_p50_s",
+    ),
+)
+"""Both count word count at `LIVE_RATE_PER_S`, which both engines keep."""
+LIVE_RATE_PER_S = 5_000.0
+
+
 def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
     """The loops with these names, or all where none is named. Raises `UsageError`."""
     known = {loop.name: loop for loop in HOT_LOOPS}
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"there is no nightly metric {name!r}", remedy=did_you_mean(name, known)
-            )
+    _demand(names, known)
     return tuple(known[name] for name in names) if names else HOT_LOOPS
+
+
+def chosen_with_live(
+    names: tuple[str, ...],
+) -> tuple[tuple[HotLoop, ...], tuple[LiveRatio, ...]]:
+    """The loops and the live ratios with these names, or all of both where none is named."""
+    if not names:
+        return HOT_LOOPS, LIVE_RATIOS
+    live = {ratio.name: ratio for ratio in LIVE_RATIOS}
+    loops = tuple(name for name in names if name not in live)
+    _demand(loops, [*live, *(loop.name for loop in HOT_LOOPS)])
+    return chosen(loops) if loops else (), tuple(live[name] for name in names if name in live)
+
+
+def _demand(names: Iterable[str], known: Iterable[str]) -> None:
+    listed = list(known)
+    for name in names:
+        if name not in listed:
+            raise UsageError(
+                f"there is no nightly metric {name!r}", remedy=did_you_mean(name, listed)
+            )

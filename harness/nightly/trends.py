@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.figures.style import BLUE, GREY, VERMILION, new_figure, styled
 from harness.nightly.history import History, Night
-from harness.nightly.metrics import HOT_LOOPS
+from harness.nightly.metrics import HOT_LOOPS, LIVE_RATIOS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,12 +69,15 @@ def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDAr
 def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
     """A metric's samples and median of every night, with the change points."""
     axes = figure.subplots()
+    scale, label = _unit(name)
     for index, night in enumerate(nights):
         metric = night.metrics.get(name)
-        samples = [1e3 * value for value in (metric.seconds if metric else ()) if value is not None]
+        samples = [
+            scale * value for value in (metric.seconds if metric else ()) if value is not None
+        ]
         axes.plot([index] * len(samples), samples, ".", color=GREY, alpha=0.35, markersize=3)
     at, values = medians(nights, name)
-    axes.plot(at, 1e3 * values, "-o", color=BLUE)
+    axes.plot(at, scale * values, "-o", color=BLUE)
     for point in change_points(values.tolist()):
         where = (at[point - 1] + at[point]) / 2
         axes.axvline(where, color=VERMILION, linestyle="--", linewidth=1.2)
@@ -84,8 +87,15 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
             xytext=(3, -3), textcoords="offset points", va="top", fontsize=7, color=VERMILION,
         )  # fmt: skip
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel("processor time of a call (ms)")
+    axes.set_ylabel(label)
     _nights_axis(axes, nights)
+
+
+def _unit(name: str) -> tuple[float, str]:
+    """What a metric's values are multiplied by, and the words of its axis."""
+    if name in {ratio.name for ratio in LIVE_RATIOS}:
+        return 1.0, "share of stock Spark's"
+    return 1e3, "processor time of a call (ms)"
 
 
 def live_numbers(nights: Sequence[Night]) -> dict[str, list[tuple[int, float]]]:
@@ -144,12 +154,13 @@ def write_trends(history: History) -> Path | None:
 def _machine(name: str, nights: Sequence[Night]) -> dict[str, Any]:
     newest = nights[-1]
     titles = {loop.name: loop.title for loop in HOT_LOOPS}
-    names = [loop.name for loop in HOT_LOOPS]
+    titles |= {ratio.name: ratio.title for ratio in LIVE_RATIOS}
+    names = list(titles)
     names += sorted({each for night in nights for each in night.metrics} - set(names))
     charts = [
         {
             "title": titles.get(each, each),
-            "about": "processor time of a call",
+            "about": _unit(each)[1],
             "source": _picture(partial(draw, nights, each)),
         }
         for each in names

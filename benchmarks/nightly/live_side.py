@@ -1,0 +1,137 @@
+"""One side of the nightly comparison of live engines: a cluster, and passes over it on request.
+
+Started by `harness.nightly.live` as a program of its own, with the tree of one revision in front
+of its imports. It starts a local cluster, and for every order ``{"pass": ENGINE}`` it runs word
+count once on that engine (opened at its first pass; the other one is closed then) and answers with
+what the pass cost. The end of its standard input ends it and its cluster.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.engines.base import Engine
+
+LOAD_S, WARMUP_S, SETTLE_S = 8.0, 8.0, 2.0
+INTERVAL_S = {"tasks": 0.1, "structured": 1.0}
+"""Batch interval and trigger: those at which each engine keeps the rate and is prompt."""
+WATERMARK_S = 0.2
+
+
+class Quiet:
+    """What a pass wants to tell of its progress goes to the log."""
+
+    def progress(self, stage: str, *_: object, **__: object) -> None:
+        print(stage, file=sys.stderr, flush=True)
+
+
+class Passes:
+    """Passes of one engine at a time on one cluster."""
+
+    def __init__(self, cluster: Any, rate_per_s: float) -> None:
+        self._cluster, self._rate_per_s = cluster, rate_per_s
+        self._open: tuple[str, Engine] | None = None
+        self._stack = ExitStack()
+
+    def close(self) -> None:
+        """End the engine that is open."""
+        self._open = None
+        self._stack.close()
+
+    def measure(self, engine: str) -> dict[str, float]:
+        """The cost of a pass; an engine that is opened for it is warmed up first."""
+        if self._open is None or self._open[0] != engine:
+            self.close()
+            self._open = engine, self._opened(engine)
+            self._once("warm-up", WARMUP_S)
+        return self._once("pass", LOAD_S)
+
+    def _opened(self, name: str) -> Engine:
+        from harness.engines.base import Setup
+        from harness.engines.catalogue import find_engine
+
+        setup = Setup(scheme="checkpoint")
+        engine: Engine = self._stack.enter_context(find_engine(name).open(setup, self._cluster))
+        engine.configure(setup)
+        return engine
+
+    def _once(self, name: str, seconds: float) -> dict[str, float]:
+        from experiments.live.engines import engine_cpu_s
+        from harness.engines.passes import Pass, PassPlan
+        from harness.failures.schedule import NO_FAILURES
+        from harness.load.profile import RateProfile
+        from workloads.wordcount import word_count
+
+        assert self._open is not None
+        kind, engine = self._open
+        workload = word_count(window_s=2, slide_s=1, depth=4, watermark_delay_s=WATERMARK_S)
+        plan = PassPlan(
+            name=name,
+            workload=workload,
+            rate=RateProfile.constant(self._rate_per_s, seconds),
+            interval_s=INTERVAL_S[kind],
+            schedule=NO_FAILURES,
+        )
+        context: Any = Quiet()
+        with Pass(plan, self._cluster, engine, self._cluster.scratch("nightly"), context) as one:
+            before_s = engine_cpu_s(self._cluster, engine)
+            record = one.run()
+            used_s = engine_cpu_s(self._cluster, engine) - before_s
+        found = record.deliveries[record.deliveries["window_start_s"] >= SETTLE_S]
+        ended = found["window_start_s"] + workload.window_s <= record.until_s
+        late_s = (found["arrival_s"] - found["window_start_s"] - workload.window_s)[ended]
+        if record.load.invalid is not None:
+            raise RuntimeError(f"the load generator was late: {record.load.invalid}")
+        return {
+            "cpu_s_per_record": used_s / record.load.records,
+            "latency_p50_s": float(late_s.median()),
+        }
+
+
+@contextmanager
+def running_cluster(report: Any) -> Iterator[Any]:
+    """Two racks of a worker each, with room for six nodes."""
+    from harness.cluster.base import ClusterSpec
+    from harness.cluster.local.cluster import LocalCluster
+
+    spec = ClusterSpec(
+        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
+        memory_mb_per_worker=768,
+    )  # fmt: skip
+    with LocalCluster(spec) as cluster:
+        cluster.start(report)
+        yield cluster
+
+
+def main() -> None:
+    """Follow orders until they end."""
+    import harness
+    from harness.child import orders, speaker
+
+    emit = speaker()
+    told = orders()
+    assert harness.__file__ is not None
+    tree = str(Path(harness.__file__).resolve().parent.parent)
+    with running_cluster(lambda line: print(line, file=sys.stderr, flush=True)) as cluster:
+        emit({"event": "ready", "tree": tree})
+        passes: Passes | None = None
+        try:
+            for order in told:
+                passes = passes or Passes(cluster, order["rate_per_s"])
+                try:
+                    emit({"event": "done", **passes.measure(order["pass"])})
+                except Exception as error:
+                    passes.close()
+                    emit({"event": "failed", "why": f"{type(error).__name__}: {error}"})
+        finally:
+            if passes is not None:
+                passes.close()
+
+
+if __name__ == "__main__":
+    main()

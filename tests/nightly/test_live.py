@@ -1,0 +1,109 @@
+"""Passes of two sides take turns, and what has no number says why."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.nightly import live
+from harness.nightly.gate import compare_live
+from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
+from harness.nightly.sampling import Side
+from harness.nightly.statistics import Verdict
+from harness.results.provenance import ROOT
+
+TOY = """
+import json, os, sys
+from pathlib import Path
+tree = os.environ["PYTHONPATH"]
+side = json.loads(Path(tree, "side.json").read_text())
+def say(**event): print(json.dumps(event), flush=True)
+if side.get("broken"):
+    sys.exit("no Java here")
+say(event="ready", tree=tree)
+for number, line in enumerate(sys.stdin):
+    order = json.loads(line)
+    with open(side["log"], "a") as log: log.write(f"{side['name']} {order['pass']}\\n")
+    if number in side.get("fails", []):
+        say(event="failed", why="RuntimeError: the broker is gone")
+        continue
+    cost = side[order["pass"]]
+    say(event="done", cpu_s_per_record=cost * 1e-6 * (1 + 0.01 * (number % 3)), latency_p50_s=cost)
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "toy.py"
+    program.write_text(TOY)
+    monkeypatch.setattr(live, "PROGRAM", program)
+    return tmp_path / "log"
+
+
+def side(log: Path, name: str, **settings: object) -> Side:
+    root = log.parent / name
+    root.mkdir()
+    document = {"name": name, "log": str(log), "tasks": 1.0, "structured": 10.0, **settings}
+    (root / "side.json").write_text(json.dumps(document))
+    return Side(name=name, root=root, python=Path(sys.executable))
+
+
+def test_the_sides_take_turns_and_a_ratio_is_of_equal_numbers(log: Path) -> None:
+    found = live.gather_live(
+        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=2.0), pairs=5, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    pairs = found.pairs["live_latency"]
+    assert pairs.baseline == pytest.approx([0.1] * 5)
+    assert pairs.tonight == pytest.approx([0.2] * 5)
+    lines = log.read_text().splitlines()
+    turns = [{lines[at], lines[at + 1]} for at in range(0, len(lines), 2)]
+    assert turns == [{"old tasks", "new tasks"}] * 5 + [{"old structured", "new structured"}] * 5
+    assert not found.reasons
+
+
+def test_a_pass_that_failed_has_no_number_and_a_reason(log: Path) -> None:
+    found = live.gather_live(
+        LIVE_RATIOS, side(log, "old"), side(log, "new", fails=[1]), pairs=5, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    tonight = found.pairs["live_cpu"].tonight
+    assert [value is None for value in tonight] == [False, True, False, False, False]
+    assert "the broker is gone" in found.reasons["live_cpu (tonight)"]
+    assert "live_cpu (baseline)" not in found.reasons
+
+
+def test_a_side_that_cannot_start_is_no_number_for_anything(log: Path) -> None:
+    found = live.gather_live(
+        LIVE_RATIOS, side(log, "old", broken=True), side(log, "new"), pairs=5, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    assert set(found.pairs["live_cpu"].baseline) == {None}
+    assert "no Java here" in found.reasons["live_cpu (baseline)"]
+
+
+def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
+    _, decisions = compare_live(
+        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    assert {name: each.verdict for name, each in decisions.items()} == {
+        "live_cpu": Verdict.WORSE,
+        "live_latency": Verdict.WORSE,
+    }
+    assert len(log.read_text().splitlines()) == 2 * 4 * 6, "a second look took fresh passes"
+
+
+def test_live_ratios_are_chosen_by_name_like_hot_loops() -> None:
+    loops, ratios = chosen_with_live(("codec", "live_cpu"))
+    assert [loop.name for loop in loops] == ["codec"]
+    assert [ratio.name for ratio in ratios] == ["live_cpu"]
+    assert chosen_with_live(("live_cpu",))[0] == ()
+
+
+def test_the_program_of_a_side_is_there() -> None:
+    assert (ROOT / "benchmarks" / "nightly" / "live_side.py").is_file()
+    assert live.PROGRAM == ROOT / "benchmarks" / "nightly" / "live_side.py"
