@@ -47,6 +47,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "records, where they are kept and what they depend on, and what is claimed of them; "
         "knows no experiment",
     ),
+    (["harness.mutants"], "mistakes put into the code, to see whether the tests notice"),
     (["harness.child"], "a child process that speaks JSON lines: load generator, drivers"),
     (["harness.errors", "harness.seeds", "harness.text"], "what everything else speaks in"),
     (["harness"], "the version"),

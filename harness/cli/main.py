@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "endure": ("harness.cli.endure", "Kill a live engine, and compare its output."),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
     "nightly": ("harness.cli.nightly", "Did anything get worse since a revision."),
+    "mutants": ("harness.cli.mutants", "Do the tests notice a small mistake."),
     "bisect": ("harness.cli.bisect", "Which revision made a nightly metric worse."),
     "test": ("harness.cli.test", "Run the test suite."),
 }
