@@ -61,7 +61,6 @@ class Passes:
         return engine
 
     def _once(self, name: str, seconds: float) -> dict[str, float]:
-        from experiments.live.engines import engine_cpu_s
         from harness.engines.passes import Pass, PassPlan
         from harness.failures.schedule import NO_FAILURES
         from harness.load.profile import RateProfile
@@ -79,9 +78,9 @@ class Passes:
         )
         context: Any = Quiet()
         with Pass(plan, self._cluster, engine, self._cluster.scratch("nightly"), context) as one:
-            before_s = engine_cpu_s(self._cluster, engine)
+            before_s = self._used_s(engine)
             record = one.run()
-            used_s = engine_cpu_s(self._cluster, engine) - before_s
+            used_s = self._used_s(engine) - before_s
         found = record.deliveries[record.deliveries["window_start_s"] >= SETTLE_S]
         ended = found["window_start_s"] + workload.window_s <= record.until_s
         late_s = (found["arrival_s"] - found["window_start_s"] - workload.window_s)[ended]
@@ -91,6 +90,14 @@ class Passes:
             "cpu_s_per_record": used_s / record.load.records,
             "latency_p50_s": float(late_s.median()),
         }
+
+    def _used_s(self, engine: Engine) -> float:
+        """CPU seconds of everything on the workers, and of the engine's own processes."""
+        from harness.cluster.processes import members
+
+        workers = members(self._cluster.run).items()
+        own = sum(used.cpu_s or 0.0 for used in engine.usage().values())
+        return own + sum(stat.cpu_s for worker, stats in workers if worker for stat in stats)
 
 
 @contextmanager
