@@ -134,7 +134,9 @@ def options_of(
     nodes = [NodeInfo(name=f"s{n}", rack=f"s{n}", slots=slots) for n in range(SOURCE_NODES)]
     nodes += [NodeInfo(name=f"w{n}", rack=f"w{n}", slots=1) for n in range(len(SYNTHETIC))]
     nodes += [NodeInfo(name=f"b{n}", rack=f"b{n}", slots=2) for n in range(len(SYNTHETIC))]
-    every, full_s = contender.checkpoint_s, window_s * len(LEVELS) + 5
+    # source replay recomputes a task's ancestors, so it needs the windows of all levels full
+    deep = len(LEVELS) if contender.recovery is Recovery.REPLAY else 1
+    every, full_s = contender.checkpoint_s, window_s * deep + 5
     begin_us = int((-(-full_s // every) + 1 + phase) * every * 1_000_000) + 300_000
     placement = [source // slots for source in range(SOURCES)]
     placement += [SOURCE_NODES + n for n in range(len(SYNTHETIC))]
@@ -161,7 +163,7 @@ def options_of(
 
 def measure(options: Options) -> Recovered:
     """Run until every failed task is back; `RuntimeError` if one is not after ten minutes."""
-    world = World(options, validate=False, notes_progress=True)
+    world = World(options, validate=False, notes_progress=True, kept=0)
     world.start()
     hit = {fault.target for fault in options.faults}
     lost = {task for task, node in enumerate(options.placement) if node in hit}
@@ -189,7 +191,7 @@ def measure(options: Options) -> Recovered:
 def measure_costs(options: Options) -> float:
     """Processor time of checkpoints per processor time of computing, over the synthetic tasks,
     in one minute of full windows without a failure."""
-    world = World(replace(options, faults=()), validate=False)
+    world = World(replace(options, faults=()), validate=False, kept=0)
     world.start()
     begin = options.faults[0].at_us
     spent = []

@@ -9,7 +9,6 @@ other.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from experiments.ppa import _latency, _random, _recovery
@@ -19,8 +18,6 @@ from harness.experiment import Context, Experiment, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
-MUCH = 5.0
-LITTLE_S = 0.1
 RAPIDLY = 1.5
 """Latency "grows rapidly" with the rate if twice the rate costs at least so many times as much."""
 FASTER_S = 0.01
@@ -29,24 +26,12 @@ FASTER_S = 0.01
 
 def run(point: Point, context: Context) -> Outcome:
     """All synthetic tasks fail; beside it one of them alone, at the same instant."""
-    contender = _latency.CONTENDERS[str(point["contender"])]
-    context.progress(contender.label)
-
-    def latency_s(failed: tuple[int, ...]) -> float:
-        options = _recovery.options_of(
-            contender,
-            window_s=int(str(point["window_s"])),
-            rate=int(str(point["rate"])),
-            failed=failed,
-            phase=_recovery.phase_of(context.repeat),
-            seed=context.seed("network"),
-        )
-        return _recovery.measure(options).latency_s()
-
-    smoke = context.profile is Profile.SMOKE
-    places = _recovery.one_location() if smoke else _recovery.locations()
-    single = sum(weight * latency_s(failed) for failed, weight in places)
-    return Outcome(values={"latency_s": latency_s(_recovery.SYNTHETIC), "single_s": single})
+    return Outcome(
+        values={
+            "latency_s": _latency.latency_s(point, _recovery.SYNTHETIC, context),
+            "single_s": _latency.single_s(point, context),
+        }
+    )
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -59,26 +44,14 @@ def table(results: Results) -> pd.DataFrame:
 def claims(table: pd.DataFrame) -> list[Claim]:
     """The papers' sentences about this figure."""
     found = _latency.latencies(table)
-    active = found[[name for name in ACTIVE if name in found]]
-    checkpoint = found[[name for name in CHECKPOINT if name in found]]
-    passive = found[[name for name in (*CHECKPOINT, REPLAY) if name in found]]
-    smallest = float((passive.min(axis=1) / active.max(axis=1)).min())
-    swing_s = float((active.max() - active.min()).max())
+    passive = _latency.of(found, (*CHECKPOINT, REPLAY))
     growth = _latency.growth_with_rate(passive)
     short = found.xs(10, level="window_s")
     return [
-        Claim(
-            text="Active replication recovers much faster than Checkpoint and Storm",
-            kind=ClaimKind.PAPER,
-            held=smallest >= MUCH,
-            measured={"smallest_factor": smallest, "needed": MUCH},
+        _latency.much_faster(
+            found, "Active replication recovers much faster than Checkpoint and Storm"
         ),
-        Claim(
-            text="Active replication is stable under different windows and rates",
-            kind=ClaimKind.PAPER,
-            held=swing_s <= LITTLE_S,
-            measured={"largest_difference_s": swing_s, "tolerance_s": LITTLE_S},
-        ),
+        _latency.stable(found, "Active replication is stable under different windows and rates"),
         _synchronization(found),
         Claim(
             text="Checkpoint and Storm grow rapidly with the rate",
@@ -86,11 +59,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             held=bool((growth.to_numpy() >= RAPIDLY).all()),
             measured={"factor_for_twice_the_rate": _latency.means(growth), "needed": RAPIDLY},
         ),
-        Claim(
-            text="Checkpoint grows rapidly with the checkpoint interval",
-            kind=ClaimKind.PAPER,
-            held=bool((np.diff(checkpoint.to_numpy(), axis=1) > 0).all()),
-            measured=_latency.means(checkpoint),
+        _latency.rises_with_interval(
+            found, "Checkpoint grows rapidly with the checkpoint interval"
         ),
         Claim(
             text="With 10 s windows Storm is faster than Checkpoint with a 30 s interval",
@@ -148,7 +118,7 @@ EXPERIMENT = Experiment(
     origin=Origin.SIMULATED,
     grid=_latency.grid(),
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 1.2, Profile.PAPER: 1.2},
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 1.0, Profile.PAPER: 1.0},
     run=run,
     table=table,
     draw=_latency.draw,
