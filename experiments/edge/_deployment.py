@@ -45,7 +45,8 @@ NOTES = (
     "The rates on the x axes are lost except the default of 100 tuples/s per gateway. Demands "
     "are chosen: source 0.3 + 0.0018 r cores, filter 0.04 + 0.0008 r, aggregator 0.16 + 0.0014 r, "
     "sink 0.1, for r tuples/s per gateway.",
-    "Chosen: the cloud hosts the master and the database and has 0.2 cores left; a micro "
+    "Chosen: the cloud hosts the master and the database and has 0.2 cores left; a gateway has "
+    "room for its own source and filter, as its other services take the rest; a micro "
     "datacenter has room for both aggregators and a replica of one of them (the paper's case for "
     "RPPG+DRA: a primary and its replica on one node). Gateways belong to datacenters in turn.",
     "A replica on its primary's node dies with it, so it costs and does not help.",
@@ -152,10 +153,14 @@ def topology(rate: float) -> Topology:
 
 
 def testbed(tasks: Sequence[PlacedTask]) -> TieredNetwork:
-    """The paper's network, with what is left of its nodes."""
+    """The paper's network, with what is left of its nodes: a gateway's own source and filter fill
+    it, so that full replication presses into the datacenters, and replicas there to others."""
     network = paper_network()
     aggregator = max(task.demand for task in tasks if task.stateful)
-    free = {MASTER: CLOUD_FREE}
+    gateway = max(task.demand for task in tasks if task.name.startswith("source")) + max(
+        task.demand for task in tasks if task.name.startswith("filter")
+    )
+    free = {MASTER: CLOUD_FREE} | {f"gateway{number}": gateway for number in range(GATEWAYS)}
     nodes = tuple(
         replace(node, capacity=TASKS_PER_DATACENTER * aggregator)
         if node.name.startswith("mdc")

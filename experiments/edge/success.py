@@ -67,7 +67,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     right.plot(
         offered["rate"], offered["offered_per_s"], color="black", linestyle=":", label="input rate"
     )
-    left.set_ylim(50, 101)
+    left.set_ylim(0, 103)
     left.set_ylabel(f"tuples processed within {TIMEOUT_S:g} s (%)")
     left.set_title("Fig. 7: success rate", loc="left")
     right.set_ylim(bottom=0)

@@ -85,6 +85,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     means = {n: float(calm[calm["mechanism"] == n]["tuples_per_s"].mean()) for n in MECHANISMS}
     after = table[table["failure"].astype(bool)]
     worst = {name: _worst(after, name) for name in MECHANISMS}
+    kept = {name: _mean_share(after, name) for name in MECHANISMS}
     gap = _gap_s(after, "ck-only+DRA")
     return [
         Claim(
@@ -114,7 +115,22 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             )
             for name in ("full-rep+DRA", "RPPG+RAS")
         ),
+        Claim(
+            text="Read over ten seconds: full-rep+DRA and RPPG+RAS keep the input rate, the other "
+            "two do not",
+            kind=ClaimKind.PAPER,
+            held=min(kept["full-rep+DRA"], kept["RPPG+RAS"]) >= 1 - NEAR
+            and max(kept["ck-only+DRA"], kept["RPPG+DRA"]) < 1 - NEAR,
+            measured={"mean_share": kept, "tolerance": NEAR},
+        ),
     ]
+
+
+def _mean_share(after: pd.DataFrame, mechanism: str) -> float:
+    """Of the input rate, in the ten seconds after the failure."""
+    rows = after[after["mechanism"] == mechanism]
+    inside = rows[(rows["second"] >= FAILURE_S) & (rows["second"] < FAILURE_S + RECOVERY_S)]
+    return float(inside["tuples_per_s"].mean() / OFFERED)
 
 
 def _worst(after: pd.DataFrame, mechanism: str) -> float:

@@ -4,8 +4,10 @@ DRA places everything as Storm's resource-aware scheduler does: task by task in 
 order, on a node with room that is near what the task reads, replicas and ackers like any other
 task; so a replica may well share its primary's node. RAS keeps that placement of the primaries
 and puts the checkpoint store where the stateful tasks reach it soonest (equation 2), the ackers
-where tuples reach them soonest (equation 3), and each replica on the nearest other node with room
-(Algorithm 1, lines 7-15).
+where tuples reach them soonest (equation 3), and each replica on the nearest neighbour of its
+primary's node that has room (Algorithm 1, lines 7-14). What finds no place there is placed by the
+network (line 15): where the tuples that it reads and sends travel least, as Pietzuch et al. (ICDE
+2006) do, on any node but its primary's.
 """
 
 from __future__ import annotations
@@ -114,11 +116,14 @@ def ras(
     ackers: int = 0,
     acker_demand: float = 0.1,
     store_demand: float = 0.1,
+    linked_only: bool = True,
 ) -> dict[str, str]:
     """The resilience-aware scheduler: as `dra` for the primaries, then store, ackers and
     replicas near what they protect.
 
-    A replica never shares its primary's node and no node exceeds its capacity; `UsageError` if
+    The neighbours of a node are those that a link leads to ("a predefined cluster architecture");
+    without ``linked_only`` every other node is one, and line 15 has nothing left to place. A
+    replica never shares its primary's node and no node exceeds its capacity; `UsageError` if
     something fits nowhere. Ackers are placed one after the other, each at the best node with
     room: equation 3 has no term between ackers, so that is its optimum.
     """
@@ -141,8 +146,13 @@ def ras(
         options = sorted(room.nodes(acker_demand), key=acker_distance)
         _put(acker(number), acker_demand, options, room, placement)
     by_name = {task.name: task for task in tasks}
-    for name in replicated:
-        _place_replica(by_name[name], network, room, placement)
+    left = [
+        name
+        for name in replicated
+        if not _place_near(by_name[name], network, room, placement, linked_only=linked_only)
+    ]
+    for name in left:
+        _place_by_network(by_name[name], tasks, network, room, placement)
     return placement
 
 
@@ -167,13 +177,44 @@ def _near(
     )
 
 
-def _place_replica(
-    task: PlacedTask, network: TieredNetwork, room: Room, placement: dict[str, str]
-) -> None:
+def _place_near(
+    task: PlacedTask,
+    network: TieredNetwork,
+    room: Room,
+    placement: dict[str, str],
+    *,
+    linked_only: bool,
+) -> bool:
+    """Lines 8 to 14: the nearest neighbour with room hosts the replica; False if none has."""
     primary = placement[task.name]
+    options = room.nodes(task.demand, without=[primary])
+    if linked_only:
+        linked = network.neighbours(primary)
+        options = [node for node in options if node in linked]
+    if not options:
+        return False
+    options = sorted(options, key=lambda node: network.latency_s(primary, node))
+    _put(replica_of(task.name), task.demand, options, room, placement)
+    return True
+
+
+def _place_by_network(
+    task: PlacedTask,
+    tasks: Sequence[PlacedTask],
+    network: TieredNetwork,
+    room: Room,
+    placement: dict[str, str],
+) -> None:
+    """Line 15: the replica goes where tuples times latency, over all that the task reads and all
+    that reads it, is least."""
+    rate_of = {each.name: each.input_rate for each in tasks}
+    partners = [(placement[name], rate_of.get(name, 0.0)) for name in task.upstream]
+    partners += [
+        (placement[each.name], task.input_rate) for each in tasks if task.name in each.upstream
+    ]
     near = sorted(
-        room.nodes(task.demand, without=[primary]),
-        key=lambda node: network.latency_s(primary, node),
+        room.nodes(task.demand, without=[placement[task.name]]),
+        key=lambda node: sum(rate * network.latency_s(node, other) for other, rate in partners),
     )
     _put(replica_of(task.name), task.demand, near, room, placement)
 

@@ -7,7 +7,7 @@ unit, CPU cores in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -76,42 +76,60 @@ class TieredNetwork:
                         remedy=did_you_mean(end, names),
                     )
         for name in names:
-            if len(self._latencies[name]) < len(names):
-                lost = next(other for other in names if other not in self._latencies[name])
+            if len(self._ways[name]) < len(names):
+                lost = next(other for other in names if other not in self._ways[name])
                 raise UsageError(
                     f"no links lead from node {name!r} to {lost!r}", remedy="add a link"
                 )
 
     @cached_property
-    def _latencies(self) -> Mapping[str, Mapping[str, float]]:
-        """Least latency between every two nodes (Dijkstra from each)."""
-        neighbours: dict[str, list[tuple[str, float]]] = {node.name: [] for node in self.nodes}
+    def _linked(self) -> Mapping[str, Sequence[tuple[str, Link]]]:
+        """For every node the nodes that a link leads to."""
+        found: dict[str, list[tuple[str, Link]]] = {node.name: [] for node in self.nodes}
         for link in self.links:
             one, other = link.ends
-            neighbours[one].append((other, link.latency_s))
-            neighbours[other].append((one, link.latency_s))
-        return {name: _shortest(neighbours, name) for name in neighbours}
+            found[one].append((other, link))
+            found[other].append((one, link))
+        return found
+
+    @cached_property
+    def _ways(self) -> Mapping[str, Mapping[str, tuple[float, float]]]:
+        """Between every two nodes the least latency, and the bandwidth of that way."""
+        return {name: _shortest(self._linked, name) for name in self._linked}
 
     def latency_s(self, one: str, other: str) -> float:
         """Least latency between two nodes over any number of links; 0 within a node."""
-        return self._latencies[one][other]
+        return self._ways[one][other][0]
+
+    def bandwidth(self, one: str, other: str) -> float:
+        """Bytes per second of the narrowest link on the way of least latency; infinite within a
+        node."""
+        return self._ways[one][other][1]
+
+    def neighbours(self, name: str) -> Sequence[str]:
+        """The nodes that a link leads to from ``name``, in the order of the links."""
+        return [other for other, _ in self._linked[name]]
 
     def node(self, name: str) -> TieredNode:
         """The node of that name."""
         return next(node for node in self.nodes if node.name == name)
 
 
-def _shortest(neighbours: Mapping[str, list[tuple[str, float]]], start: str) -> dict[str, float]:
+def _shortest(
+    linked: Mapping[str, Sequence[tuple[str, Link]]], start: str
+) -> dict[str, tuple[float, float]]:
+    """Dijkstra: latency and bandwidth of the way of least latency, by node."""
     import heapq
 
-    found: dict[str, float] = {}
-    queue = [(0.0, start)]
+    found: dict[str, tuple[float, float]] = {}
+    queue = [(0.0, start, float("inf"))]
     while queue:
-        distance, name = heapq.heappop(queue)
+        distance, name, narrowest = heapq.heappop(queue)
         if name not in found:
-            found[name] = distance
-            for other, latency in neighbours[name]:
-                heapq.heappush(queue, (distance + latency, other))
+            found[name] = distance, narrowest
+            for other, link in linked[name]:
+                width = min(narrowest, link.bandwidth_bytes_per_s)
+                heapq.heappush(queue, (distance + link.latency_s, other, width))
     return found
 
 
@@ -162,6 +180,9 @@ class RecoveryModel:
     stateless_tasks_ask_the_store: bool = True
     """Whether a task without a state pays the way to the store as well, as equation 1 has it
     literally: l(v, v') stands there for every task."""
+    by_bandwidth: bool = False
+    """Whether a checkpoint comes as fast as the narrowest link on its way lets it, if that is
+    slower. The equation knows only the size of the state."""
 
 
 def recovery_time_s(
@@ -183,7 +204,10 @@ def recovery_time_s(
     if task.stateful or model.stateless_tasks_ask_the_store:
         fetch_s = network.latency_s(node, store)
     if task.stateful:
-        fetch_s += task.state_bytes / model.checkpoint_bytes_per_s
+        speed = model.checkpoint_bytes_per_s
+        if model.by_bandwidth:
+            speed = min(speed, network.bandwidth(node, store))
+        fetch_s += task.state_bytes / speed
     return (
         model.heartbeat_timeout_s
         + network.latency_s(node, monitor)

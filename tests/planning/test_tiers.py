@@ -150,6 +150,53 @@ def test_a_stateless_task_need_not_ask_the_store() -> None:
     assert literal - sparing == pytest.approx(NETWORK.latency_s("gateway0", "cloud"))
 
 
+def test_a_checkpoint_comes_no_faster_than_the_narrowest_link_on_its_way() -> None:
+    narrow = TieredNetwork(
+        nodes=NETWORK.nodes,
+        links=tuple(
+            Link(ends=link.ends, latency_s=link.latency_s, bandwidth_bytes_per_s=1e6)
+            if "gateway0" in link.ends
+            else link
+            for link in NETWORK.links
+        ),
+    )
+    assert narrow.bandwidth("gateway0", "cloud") == 1e6
+    assert narrow.bandwidth("gateway1", "cloud") == 12.5e6
+    task = PlacedTask(name="t", demand=1, stateful=True, state_bytes=5e6)
+
+    def seconds(model: RecoveryModel) -> float:
+        return recovery_time_s(
+            task, placement={"t": "gateway0"}, network=narrow, store="cloud", monitor="cloud",
+            model=model,
+        )  # fmt: skip
+
+    assert seconds(RecoveryModel(by_bandwidth=True)) - seconds(RecoveryModel()) == pytest.approx(
+        5e6 / 1e6 - 5e6 / 12.5e6
+    )
+
+
+def test_ras_places_by_the_network_what_finds_no_neighbour_with_room() -> None:
+    """The neighbour of gateway0 is mdc0 alone; where that is full, the way to what the replica
+    reads and sends decides."""
+    tasks = application()
+    full = TieredNetwork(
+        nodes=tuple(
+            TieredNode(name=node.name, tier=node.tier, capacity=0) if node.name == "mdc0" else node
+            for node in NETWORK.nodes
+        ),
+        links=NETWORK.links,
+    )
+    placement = ras(tasks, full, replicated=["filter0"])
+    reader = placement["aggregate0"]
+    chosen = placement[replica_of("filter0")]
+    assert chosen not in ("gateway0", "mdc0")
+    assert full.latency_s(chosen, reader) == min(
+        full.latency_s(node.name, reader) for node in full.nodes if node.name != "mdc0"
+    )
+    nearest = ras(tasks, full, replicated=["filter0"], linked_only=False)
+    assert nearest[replica_of("filter0")] == "gateway5", "the next gateway of the same datacenter"
+
+
 def test_ras_puts_the_store_where_the_stateful_tasks_are() -> None:
     tasks = application()
     placement = ras(tasks, NETWORK, ackers=2)
