@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from harness.engines.codec import encode
-from harness.engines.tasks.exchange import OF_SINK, OutputTail, SourceReader
+from harness.engines.tasks.exchange import OF_SINK, OutputTail
 from harness.engines.tasks.pacing import Arrivals, Lane, Links, Speed
+from harness.engines.tasks.sources import SourceReader
 from harness.errors import UsageError
 from harness.protocol.output import OutputClaim
 
@@ -44,7 +45,7 @@ def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
 
     reader = SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, partition=0, give=give)
     for offset, ms in enumerate(times_ms):
-        reader.take([Record(ms, offset)])
+        reader.take(reader.cut([Record(ms, offset)]))
     return found
 
 
@@ -72,19 +73,45 @@ def test_all_at_once_is_as_one_by_one() -> None:
         partition=0,
         give=lambda batch, table: found.update({batch: table.column("offset").to_pylist()}),
     )
-    reader.take([Record(ms, offset) for offset, ms in enumerate(times)])
+    reader.take(reader.cut([Record(ms, offset) for offset, ms in enumerate(times)]))
     assert found == cut(times)
 
 
-def test_a_reader_knows_which_record_completes_a_batch() -> None:
+def test_a_reader_knows_what_completes_a_batch() -> None:
+    given: list[Any] = []
     reader = SourceReader(
-        first=1, start_us=START_US, batch_us=BATCH_US, partition=0, give=lambda batch, table: None
+        first=1,
+        start_us=START_US,
+        batch_us=BATCH_US,
+        partition=0,
+        give=lambda batch, table: given.append((batch, table.column("value").to_pylist())),
     )
-    assert not reader.completes(Record(199, 0))
-    assert reader.completes(Record(200, 1))
-    reader.take([Record(150, 0), Record(200, 1)])
-    assert not reader.completes(Record(200, 1)), "that batch is given already"
-    assert reader.completes(Record(300, 2))
+    before, last = reader.cut([Record(150, 4, b"a"), Record(160, 7, b"b"), Record(200, 8, b"c")])
+    assert (before.batch, before.offsets.tolist(), last.batch) == (1, [4, 7], 2)
+    assert not reader.completes(before)
+    assert reader.completes(last)
+    reader.take([before, last])
+    assert given == [(1, [b"a", b"b"])]
+    assert not reader.completes(last), "that batch is given already"
+    assert reader.completes(*reader.cut([Record(300, 9)]))
+
+
+def test_times_are_read_only_where_somebody_looks_at_them() -> None:
+    for with_times in (True, False):
+        given: list[Any] = []
+        reader = SourceReader(
+            first=0,
+            start_us=START_US,
+            batch_us=BATCH_US,
+            partition=3,
+            with_times=with_times,
+            give=lambda batch, table, into=given: into.append(table),
+        )
+        reader.take(reader.cut([Record(10, 0), Record(30, 1), Record(100, 2)]))
+        [table] = given
+        stamps = [START_US + 10_000, START_US + 30_000] if with_times else [None, None]
+        assert table.column("timestamp").cast("int64").to_pylist() == stamps
+        assert table.column("partition").to_pylist() == [3, 3]
 
 
 def test_a_sink_reads_what_is_its_own() -> None:

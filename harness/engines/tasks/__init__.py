@@ -13,7 +13,8 @@ module                  what it does
 `job`                   what all processes of a pass are told
 `control`               one authenticated connection per node to the coordinator
 `store`                 checkpoints and the registry in Redis, fenced by term
-`exchange`              batches between tasks, sources and output through Kafka
+`exchange`              batches between tasks and output through Kafka
+`sources`               a source's partition, cut into batches
 `pacing`                a node's declared speed and a link's delay, by timers
 `reading`               what the out topic held, and what it should have held
 `contenders`            the papers' schemes with the plans of their own planners

@@ -24,7 +24,6 @@ from harness.engines.tasks.exchange import (
     SHARE_OF_BATCH,
     OutputTail,
     Sender,
-    SourceReader,
     Tail,
     consumer_settings,
     header,
@@ -33,6 +32,7 @@ from harness.engines.tasks.exchange import (
 )
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
+from harness.engines.tasks.sources import SourceReader
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
@@ -230,6 +230,7 @@ class Copies:
             partition,
             reader.begin(),
             deliver=reader.take,
+            prepare=reader.cut,
             due=reader.completes,
         )
         self._sources[key] = reader, tail

@@ -1,4 +1,4 @@
-"""Batches between tasks, sources and output, through Kafka.
+"""Batches between tasks and output, through Kafka.
 
 Every task has a partition of the data topic, read by both of its copies, each through a consumer
 of its own: a new consumer is there within milliseconds, while one that is given a partition it
@@ -12,23 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from numpy.typing import NDArray
 
 from harness.engines.codec import CorruptData, decode, encode
 from harness.engines.deliveries import COPY_HEADER
 from harness.protocol.effects import OutputRecord
 from harness.protocol.inputs import TaskMessage
 from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry, OutputReader
-from workloads.toolkit.operators import SOURCE_SCHEMA
 
 FOR_COPY, FROM_NODE, SENT_AT, OF_SINK = "for", "node", "sent", COPY_HEADER
 """Headers: the incarnation that a message is meant for alone; its sender; when it was sent, in
@@ -36,10 +31,10 @@ microseconds of the sender's monotonic clock; the sink task that published a rec
 
 _POLL_S = 1.0
 _AT_ONCE = 2_000
-_MOST_HELD = 20_000
-"""Records that a reader may keep back until their batch is complete."""
+_MOST_HELD = 64
+"""So many of what it has prepared a reader may keep back."""
 _ASK_S = 10.0
-SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.05
+SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.025
 """How long a source's reader lets the broker gather records before it takes them: a share of a
 batch, at most so long. Each answer costs a tenth of a millisecond, whatever it holds."""
 
@@ -111,18 +106,20 @@ class Tail:
         partition: int,
         begin: Begin,
         *,
-        deliver: Callable[[Sequence[Message]], None],
+        deliver: Callable[[Any], None],
         ready: Callable[[int], None] = lambda end: None,
-        due: Callable[[Message], bool] = lambda newest: True,
+        prepare: Callable[[Sequence[Message]], Sequence[Any]] = lambda messages: messages,
+        due: Callable[[Any], bool] = lambda newest: True,
     ) -> None:
         """``client`` are settings of a consumer. Two callbacks are called in the running event
         loop: ``ready`` once the position is fixed, with where the partition ended then,
-        ``deliver`` with messages in their order. ``due`` is asked in the reader's thread: messages
-        are kept back until it is true of the newest, because waking the loop costs more than
-        most of them."""
+        ``deliver`` with messages in their order, or what ``prepare`` made of them. ``prepare`` and
+        ``due`` are called in the reader's thread; what is prepared is kept back until the newest
+        is due, because waking the loop costs more than most messages."""
         self._client, self._begin = client, begin
         self._place = (topic, partition)
-        self._deliver, self._ready, self._due = deliver, ready, due
+        self._deliver, self._ready = deliver, ready
+        self._prepare, self._due = prepare, due
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self._may_read = threading.Event()
@@ -146,7 +143,7 @@ class Tail:
 
     def _run(self) -> None:
         consumer = Consumer(self._client)
-        held: list[Message] = []
+        held: list[Any] = []
         try:
             self._position(consumer)
             while not self._stopped:
@@ -156,7 +153,8 @@ class Tail:
                     continue
                 # `consume` would wait its whole timeout for a full batch.
                 messages = [first, *consumer.consume(_AT_ONCE, 0)]
-                held += [m for m in messages if m.error() is None]
+                good = [m for m in messages if m.error() is None]
+                held += self._prepare(good) if good else ()
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
                     self._call(self._give, held)
                     held = []
@@ -180,9 +178,9 @@ class Tail:
             self._call(self._ready, high)
             return
 
-    def _give(self, messages: Sequence[Message]) -> None:
-        if not self._stopped and messages:
-            self._deliver(messages)
+    def _give(self, prepared: Sequence[Any]) -> None:
+        if not self._stopped:
+            self._deliver(prepared)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: this process ends
@@ -245,92 +243,6 @@ def message_of(message: Message) -> TaskMessage | None:
     return found
 
 
-class SourceReader:
-    """Cuts a source's partition into batches by the records' intended time.
-
-    Batch b is complete when a record from behind its end has come: within a partition records
-    stand in the order of their time, and the load generator marks every batch's end.
-    """
-
-    def __init__(
-        self,
-        *,
-        first: int,
-        start_us: int,
-        batch_us: int,
-        partition: int,
-        with_times: bool = True,
-        give: Callable[[int, pa.Table], None],
-    ) -> None:
-        """``give(batch, table)`` is called for each batch from ``first`` on, in order. Without
-        ``with_times`` the column of times holds nulls: asking each record costs."""
-        self.next = first
-        """The batch that is being filled."""
-        self._start_us, self._batch_us = start_us, batch_us
-        self._partition, self._with_times, self._give = partition, with_times, give
-        self._chunks: list[Sequence[Message]] = []
-
-    def begin(self) -> Begin:
-        return Begin(at_ms=(self._start_us + self.next * self._batch_us) // 1000)
-
-    def completes(self, newest: Message) -> bool:
-        """Whether a batch is complete once this record has come. May be asked in any thread: one
-        that sees an older `next` says yes too often, and nothing is lost by that."""
-        return _time_us(newest) >= self._start_us + (self.next + 1) * self._batch_us
-
-    def take(self, messages: Sequence[Message]) -> None:
-        """The next records of the partition. Only those at a boundary are asked for their time."""
-        at, last = 0, _time_us(messages[-1])
-        begin = self._start_us + self.next * self._batch_us
-        if _time_us(messages[0]) < begin:
-            at = bisect_left(messages, begin, key=_time_us)
-        while at < len(messages):
-            end = self._start_us + (self.next + 1) * self._batch_us
-            if last < end:
-                self._chunks.append(messages[at:] if at else messages)
-                return
-            until = bisect_left(messages, end, lo=at, key=_time_us)
-            if until > at:
-                self._chunks.append(messages[at:until])
-            self._close()
-            at = until
-
-    def _close(self) -> None:
-        batch, self.next = self.next, self.next + 1
-        chunks, self._chunks = self._chunks, []
-        self._give(batch, self._table([m for chunk in chunks for m in chunk]))
-
-    def _table(self, records: Sequence[Message]) -> pa.Table:
-        if not records:
-            return SOURCE_SCHEMA.empty_table()
-        count = len(records)
-        times = (
-            pa.array([_time_us(record) for record in records], pa.int64())
-            if self._with_times
-            else pa.nulls(count, pa.int64())
-        )
-        columns = [
-            pa.array([record.value() or b"" for record in records], pa.binary()),
-            pa.array(np.full(count, self._partition, dtype=np.int32)),
-            pa.array(_offsets(records)),
-            times.cast(pa.timestamp("us")),
-        ]
-        return pa.Table.from_arrays(columns, schema=SOURCE_SCHEMA)
-
-
-def _time_us(record: Message) -> int:
-    stamp: int = record.timestamp()[1]
-    return stamp * 1000
-
-
-def _offsets(records: Sequence[Message]) -> NDArray[np.int64]:
-    """Mostly without gaps; then the ends tell all of them."""
-    first, last = records[0].offset(), records[-1].offset()
-    if last - first == len(records) - 1:
-        return np.arange(first, last + 1, dtype=np.int64)
-    return np.array([record.offset() for record in records], dtype=np.int64)
-
-
 class OutputTail:
     """A sink's output partition, read back from its beginning by the rules of every reader."""
 
@@ -360,6 +272,6 @@ def entry_of(message: Message, sink: int) -> OutputEntry | None:
 
 __all__ = [
     "EARLIEST", "FOR_COPY", "NEWEST", "OF_SINK", "Begin", "OutputRecord", "OutputTail", "Sender",
-    "SourceReader", "Tail", "consumer_settings", "entry_of", "header", "message_of",
+    "Tail", "consumer_settings", "entry_of", "header", "message_of",
     "source_settings",
 ]  # fmt: skip

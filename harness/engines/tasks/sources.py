@@ -1,0 +1,128 @@
+"""A source's partition, cut into batches by the records' intended time.
+
+Batch b is complete when a record from behind its end has come: within a partition records stand in
+the order of their time, and the load generator marks every batch's end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+from numpy.typing import NDArray
+
+from harness.engines.tasks.exchange import Begin
+from workloads.toolkit.operators import SOURCE_SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Records of one batch that stand one behind the other in the partition."""
+
+    batch: int
+    values: pa.Array
+    offsets: NDArray[np.int64]
+    times_ms: Sequence[int] | None
+    """None where nobody looks at them."""
+
+
+class SourceReader:
+    """One partition. `cut` is called in the reader's thread, `take` in the event loop: what is
+    done for each record is done where the record has just been made, in a warm cache, and its
+    memory is free for the next one."""
+
+    def __init__(
+        self,
+        *,
+        first: int,
+        start_us: int,
+        batch_us: int,
+        partition: int,
+        with_times: bool = True,
+        give: Callable[[int, pa.Table], None],
+    ) -> None:
+        """``give(batch, table)`` is called for each batch from ``first`` on, in order. Without
+        ``with_times`` the column of times holds nulls: asking each record costs."""
+        self.next = first
+        """The batch that is being filled."""
+        self._start_us, self._batch_us = start_us, batch_us
+        self._partition, self._with_times, self._give = partition, with_times, give
+        self._pieces: list[Piece] = []
+
+    def begin(self) -> Begin:
+        return Begin(at_ms=(self._start_us + self.next * self._batch_us) // 1000)
+
+    def cut(self, records: Sequence[Message]) -> list[Piece]:
+        """The next records of the partition by batch. Only those at a boundary are asked for their
+        time."""
+        pieces, at, newest = [], 0, self._batch_of(records[-1])
+        while at < len(records):
+            batch, until = self._batch_of(records[at]), len(records)
+            if batch < newest:
+                until = max(at + 1, bisect_left(records, batch + 1, lo=at, key=self._batch_of))
+            pieces.append(self._piece(batch, records[at:until]))
+            at = until
+        return pieces
+
+    def completes(self, newest: Piece) -> bool:
+        """Whether a batch is complete once this has come. One who sees an older `next` from
+        another thread says yes too often, and nothing is lost by that."""
+        return newest.batch > self.next
+
+    def take(self, pieces: Sequence[Piece]) -> None:
+        """What was cut, in the order of the partition; what is before the first batch is passed
+        over."""
+        for piece in pieces:
+            while piece.batch > self.next:
+                self._close()
+            if piece.batch == self.next:
+                self._pieces.append(piece)
+
+    def _batch_of(self, record: Message) -> int:
+        stamp_ms: int = record.timestamp()[1]
+        return (stamp_ms * 1000 - self._start_us) // self._batch_us
+
+    def _piece(self, batch: int, records: Sequence[Message]) -> Piece:
+        return Piece(
+            batch=batch,
+            values=pa.array([record.value() or b"" for record in records], pa.binary()),
+            offsets=_offsets(records),
+            times_ms=[record.timestamp()[1] for record in records] if self._with_times else None,
+        )
+
+    def _close(self) -> None:
+        batch, self.next = self.next, self.next + 1
+        pieces, self._pieces = self._pieces, []
+        self._give(batch, self._table(pieces))
+
+    def _table(self, pieces: Sequence[Piece]) -> pa.Table:
+        if not pieces:
+            return _NOTHING
+        offsets = np.concatenate([piece.offsets for piece in pieces])
+        times = (
+            pa.array(np.concatenate([piece.times_ms or [] for piece in pieces]) * 1000)
+            if self._with_times
+            else pa.nulls(len(offsets), pa.int64())
+        )
+        columns = [
+            pa.concat_arrays([piece.values for piece in pieces]),
+            pa.array(np.full(len(offsets), self._partition, dtype=np.int32)),
+            pa.array(offsets),
+            times.cast(pa.timestamp("us")),
+        ]
+        return pa.Table.from_arrays(columns, schema=SOURCE_SCHEMA)
+
+
+_NOTHING = SOURCE_SCHEMA.empty_table()
+
+
+def _offsets(records: Sequence[Message]) -> NDArray[np.int64]:
+    """Mostly without gaps; then the ends tell all of them."""
+    first, last = records[0].offset(), records[-1].offset()
+    if last - first == len(records) - 1:
+        return np.arange(first, last + 1, dtype=np.int64)
+    return np.array([record.offset() for record in records], dtype=np.int64)
