@@ -256,9 +256,9 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
             measured={
                 "median_error": error,
                 **{
-                    f"{scheme}_{rate:g}_per_s": f"live {row['live']:.1f} ms, simulated "
-                    f"{row['simulated']:.1f} ms"
-                    for (scheme, rate), row in pairs(table).iterrows()
+                    f"{row['scheme']}_{row['rate_per_s']:g}_per_s": f"live {row['live']:.1f} ms, "
+                    f"simulated {row['simulated']:.1f} ms"
+                    for row in pairs(table).reset_index().to_dict("records")
                 },
             },
         ),

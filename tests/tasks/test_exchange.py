@@ -98,17 +98,17 @@ def test_a_reader_knows_what_completes_a_batch() -> None:
 
 def test_times_are_read_only_where_somebody_looks_at_them() -> None:
     for with_times in (True, False):
-        given: list[Any] = []
+        given: dict[int, Any] = {}
         reader = SourceReader(
             first=0,
             start_us=START_US,
             batch_us=BATCH_US,
             partition=3,
             with_times=with_times,
-            give=lambda batch, table, into=given: into.append(table),
+            give=given.__setitem__,
         )
         reader.take(reader.cut([Record(10, 0), Record(30, 1), Record(100, 2)]))
-        [table] = given
+        table = given.pop(0)
         stamps = [START_US + 10_000, START_US + 30_000] if with_times else [None, None]
         assert table.column("timestamp").cast("int64").to_pylist() == stamps
         assert table.column("partition").to_pylist() == [3, 3]

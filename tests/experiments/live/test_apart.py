@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.live import _ballast, same_kill, scale, state
+from experiments.live import _ballast, predicted, same_kill, scale, state
 from experiments.live._cpu import CpuWatch
+from experiments.live._measured_costs import MeasuredCosts
 from harness.engines.codec import decode, encode
 from workloads.toolkit.operators import Timeline
 from workloads.wordcount import COUNTS
@@ -121,3 +123,38 @@ def test_cpu_between_two_instants() -> None:
                       (14.0, {"java": 2.0, "python": 3.0})]  # fmt: skip
     assert watch.between(11.0, 13.0) == pytest.approx({"java": 0.5, "python": 1.5})
     assert watch.between(12.0) == pytest.approx({"java": 0.0, "python": 2.0})
+
+
+COSTS = MeasuredCosts(batch_us=200, hop_us=3_000, reader_us=9_000, store_us=700, control_us=250)
+NODES = [(f"r{rack}n{number}", f"r{rack}") for rack in (1, 2) for number in (1, 2, 3)]
+
+
+def test_the_simulator_charges_a_recovery_for_what_it_needs() -> None:
+    def takeover_ms(scheme: str, **changes: int) -> float:
+        found = predicted.predict_ms(scheme, NODES, replace(COSTS, **changes), 0)
+        assert found is not None
+        return found
+
+    assert takeover_ms("active") < takeover_ms("checkpoint")
+    assert takeover_ms("active", reader_us=90_000) == takeover_ms("active")
+    slow = takeover_ms("checkpoint", reader_us=90_000)
+    assert slow >= takeover_ms("checkpoint") + 81
+
+
+def both(live_ms: float, simulated_ms: float, failures: int = 0) -> pd.DataFrame:
+    rows = [
+        {"scheme": scheme, "rate_per_s": 2_000.0, "how": how, "takeover_ms": ms,
+         "failures": failures}
+        for scheme in ("active", "checkpoint")
+        for how, ms in (("live", live_ms), ("simulated", simulated_ms))
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_a_prediction_can_hold_and_can_fail() -> None:
+    good = both(50, 40)
+    assert all(claim.held for claim in predicted.claims(good))
+    assert not any(claim.held for claim in predicted.claims(both(50, 30, failures=1)))
+    alone = good[good["how"] == "live"]
+    assert [claim.held for claim in predicted.claims(alone)] == [True, None]
+    predicted.draw(good, Figure())
