@@ -62,7 +62,9 @@ def counts_as_the_engine(batches: list[pa.Table]) -> pa.Table:
 
 def counts_the_plain_way(batches: list[pa.Table]) -> pa.Table:
     """Line by line, every word of it to the counter, and all of the pane added up each time."""
-    pane, panes, results = wordcount.COUNTS.empty_table(), [], []
+    pane = wordcount.COUNTS.empty_table()
+    panes: list[pa.Table] = []
+    results: list[pa.Table] = []
     for number, batch in enumerate(batches):
         lines = batch.column("value").combine_chunks()
         words = pc.list_flatten(pc.split_pattern_regex(lines, b"[^A-Za-z0-9_]+"))
