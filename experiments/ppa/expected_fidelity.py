@@ -59,6 +59,8 @@ MODELS: Mapping[str, str] = {
 PLANS = ("sa", "greedy", "expected")
 LABELS = {"sa": "SA, for the worst case", "greedy": "Greedy", "expected": "for these failures"}
 LOOKS = {"sa": PLANNERS["sa"], "greedy": PLANNERS["greedy"], "expected": PLANNERS["refined"]}
+ROUNDING = 1e-6
+"""The solver's own, of its bound."""
 WITHIN, WITHIN_MS = 0.01, 500.0
 """The plan for drawn failures is to be so near the bound at the 90th percentile, in so many ms."""
 
@@ -76,7 +78,7 @@ def run(point: Point, context: Context) -> Outcome:
         nothing = judge.value(flags(topology, ()))
         for ratio in RATIOS[context.profile]:
             budget = _random.budget(topology, ratio)
-            bound = expected_bound(
+            bound, finished = expected_bound(
                 topology, budget, failures, time_limit_s=TIME_LIMIT_S[context.profile]
             )
             for name in PLANS:
@@ -87,8 +89,10 @@ def run(point: Point, context: Context) -> Outcome:
                     tasks = planner(name).plan(topology, budget).tasks
                 spent_ms = 1000 * (process_time() - began)
                 value = judge.value(flags(topology, tasks))
-                rows.append((number, ratio, name, value, nothing, max(bound, value), spent_ms))
-    columns = ["topology", "ratio", "plan", "value", "nothing", "bound", "milliseconds"]
+                rows.append((number, ratio, name, value, nothing, bound, finished, spent_ms))
+    columns = [
+        "topology", "ratio", "plan", "value", "nothing", "bound", "finished", "milliseconds",
+    ]  # fmt: skip
     return Outcome(values={}, series={"plans": pd.DataFrame(rows, columns=columns)})
 
 
@@ -143,7 +147,8 @@ def table(results: Results) -> pd.DataFrame:
     failures cost on the average without replicas, ``gap`` what the plan is short of the bound."""
     frame = results.series("plans", ("model",))
     lost = (1 - frame["value"]) / (1 - frame["nothing"]).where(frame["nothing"] < 1)
-    return frame.assign(lost=lost, gap=1 - frame["value"] / frame["bound"]).drop(columns="run")
+    gap = 1 - frame["value"] / frame["bound"].where(frame["bound"] > ROUNDING)
+    return frame.assign(lost=lost, gap=gap.fillna(0.0)).drop(columns="run")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
@@ -173,7 +178,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     """What planning for drawn failures gains, what it costs in the worst case, how near it is."""
     lost = table.pivot_table(index=["model", "ratio"], columns="plan", values="lost")
     drawn = lost[lost.index.get_level_values("model") != "worst case"]
-    mine = table[table["plan"] == "expected"]
+    mine = table[(table["plan"] == "expected") & table["finished"].astype(bool)]
     gap, spent_ms = mine["gap"].quantile(0.9), mine["milliseconds"].quantile(0.9)
     by_model = drawn.groupby("model").mean()
     single = drawn[drawn.index.get_level_values("model") == "single nodes"]
@@ -182,7 +187,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             text="No plan leaves less than the proven bound",
             kind=ClaimKind.INVARIANT,
-            held=bool((table["gap"] >= -1e-6).all()),
+            held=bool((table["value"] <= table["bound"] + ROUNDING).all()),
             measured={"smallest_gap": table["gap"].min(), "plans": len(table)},
         ),
         Claim(
@@ -202,11 +207,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             measured=dict(alone),
         ),
         Claim(
-            text="The plan for drawn failures is within 1 % of the bound at the 90th percentile, "
-            "in half a second",
+            text="The plan for drawn failures is within 1 % of the proven bound at the 90th "
+            "percentile, in half a second",
             kind=ClaimKind.HYPOTHESIS,
-            held=bool(gap <= WITHIN and spent_ms <= WITHIN_MS),
+            held=bool(gap <= WITHIN and spent_ms <= WITHIN_MS) if len(mine) else None,
             measured={
+                "finished": len(mine),
+                "of": int((table["plan"] == "expected").sum()),
                 "gap_90th_percentile": gap,
                 "largest_gap": mine["gap"].max(),
                 "gap_90th_by_model": mine.groupby("model")["gap"].quantile(0.9).to_dict(),
@@ -243,7 +250,8 @@ EXPERIMENT = Experiment(
         "Failures: one node; 37 % of failed nodes with their whole rack (Ford et al., 2010); "
         "bursts of the bi-exponential sizes of Nath et al. (2006), refitted. Each is one instant: "
         "how long it lasts is not in it.",
-        "With joins the bound is of a relaxation, so a gap includes the relaxation's own.",
+        "With joins the bound is of a relaxation, so a gap includes the relaxation's own. Where "
+        "the solver did not finish, the bound is loose and the gap is not counted.",
     ),
     figure_size_in=(13.0, 4.0),
 )

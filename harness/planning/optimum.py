@@ -48,7 +48,7 @@ class Optimum(Planner):
     def _choose(self, evaluator: Evaluator, budget: int) -> tuple[Booleans, float | None]:
         topology = evaluator.topology
         worst = Failures.worst_case(topology)
-        found, bound = _solve(evaluator, budget, worst, time_limit_s=self._time_limit_s)
+        found, bound, _ = _solve(evaluator, budget, worst, time_limit_s=self._time_limit_s)
         known, _ = StructureAware()._choose(evaluator, budget)
         plans = known[None] if found is None else np.vstack([found, known])
         plans = plans[plans @ topology.costs <= budget]
@@ -59,16 +59,17 @@ class Optimum(Planner):
 
 def expected_bound(
     topology: Topology, budget: int, failures: Failures, *, time_limit_s: float = 60.0
-) -> float:
-    """What no plan of ``budget`` units exceeds when ``failures`` are drawn, in [0, 1]."""
-    _, bound = _solve(Evaluator(topology), budget, failures, time_limit_s=time_limit_s)
-    return min(1.0, bound)
+) -> tuple[float, bool]:
+    """What no plan of ``budget`` units exceeds when ``failures`` are drawn, in [0, 1]; and
+    whether the solver finished, so that without joins a plan reaches it."""
+    _, bound, finished = _solve(Evaluator(topology), budget, failures, time_limit_s=time_limit_s)
+    return min(1.0, bound), finished
 
 
 def _solve(
     evaluator: Evaluator, budget: int, failures: Failures, *, time_limit_s: float
-) -> tuple[Booleans | None, float]:
-    """The best plan found, if any, and a bound on every plan."""
+) -> tuple[Booleans | None, float, bool]:
+    """The best plan found, if any; a bound on every plan; whether the solver finished."""
     # here: it is slow to import, and every other planner does without
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -95,7 +96,8 @@ def _solve(
             remedy="use the planner sa, and report this topology",
         )
     bound = 1.0 if result.mip_dual_bound is None else -float(result.mip_dual_bound)
-    return None if result.x is None else result.x[:tasks] > 0.5, bound
+    found = None if result.x is None else result.x[:tasks] > 0.5
+    return found, bound, result.status == 0
 
 
 def _constraints(evaluator: Evaluator, saved: Booleans) -> csr_array:

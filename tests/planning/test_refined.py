@@ -96,7 +96,8 @@ def test_the_plan_for_drawn_failures_is_near_its_bound(seed: int) -> None:
     failures = drawn(topology, seed)
     budget = topology.total_cost // 2
     plan = refined_for(topology, budget, failures)
-    bound = expected_bound(topology, budget, failures)
+    bound, finished = expected_bound(topology, budget, failures)
+    assert finished
     assert plan.value <= bound + 1e-6
     assert plan.value >= 0.99 * bound
     assert plan.cost <= budget
