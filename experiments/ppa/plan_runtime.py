@@ -2,7 +2,8 @@
 
 The paper: on Q1 (20 MC-trees) DP takes up to two orders of magnitude longer than SA and greedy;
 with 10 to 50 operators of 10 to 20 tasks and a resource consumption of 0.8 both SA and greedy
-finish within half a second, greedy sooner.
+finish within half a second, greedy sooner. Our DP orders the same plans so that none is looked
+for twice; the papers' own order, Algorithm 1 as printed, is timed beside it where it ends.
 """
 
 from __future__ import annotations
@@ -34,13 +35,18 @@ RATIO = 0.8
 REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 100}
 OPERATORS = (10, 20, 30, 40, 50)
 RATIOS = (0.2, 0.4, 0.6, 0.8)
+PRINTED, PRINTED_UNTIL = "dp-printed", 0.4
+"""Beyond this ratio the printed algorithm takes minutes a plan."""
+FEW = 3
+"""How often the printed algorithm is timed at most: it takes most of the time of this figure."""
 
 
 def _grid(ratios: Sequence[float], operators: Sequence[int]) -> Sequence[Point]:
     small: list[Point] = [
         {"part": "a", "x": ratio, "planner": name}
-        for name in ("sa", "greedy", "dp")
+        for name in ("sa", "greedy", "dp", PRINTED)
         for ratio in ratios
+        if name != PRINTED or ratio <= PRINTED_UNTIL
     ]
     large: list[Point] = [
         {"part": "b", "x": count, "planner": name}
@@ -54,6 +60,8 @@ def run(point: Point, context: Context) -> Outcome:
     """Time ``plan`` from the topology to the plan, on a fresh topology each time."""
     name, x = str(point["planner"]), float(str(point["x"]))
     count = REPEATS[context.profile]
+    if name == PRINTED:
+        count = min(count, FEW)
     times, tasks = [], []
     for number in range(count):
         context.progress("planning", fraction=number / count)
@@ -117,10 +125,23 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     small = table[table["part"] == "a"].pivot_table(index="x", columns="planner", values="median")
     large = table[table["part"] == "b"].pivot_table(index="x", columns="planner", values="median")
     slower = (small["dp"] / small[["sa", "greedy"]].max(axis=1)).max()
+    printed = (small[PRINTED] / small[["sa", "greedy"]].max(axis=1)).dropna()
     return [
         Claim(
-            text="DP takes up to two orders of magnitude longer than SA and greedy on Q1",
+            text="Algorithm 1 as printed takes up to two orders longer than SA and greedy on Q1",
             kind=ClaimKind.PAPER,
+            held=bool(printed.max() >= ORDERS),
+            measured={
+                "largest_factor": printed.max(),
+                "needed": ORDERS,
+                "at": printed.idxmax(),
+                "printed_ms": small[PRINTED].dropna().to_dict(),
+                "times_our_dp": (small[PRINTED] / small["dp"]).dropna().to_dict(),
+            },
+        ),
+        Claim(
+            text="Our DP too takes up to two orders of magnitude longer on Q1",
+            kind=ClaimKind.HYPOTHESIS,
             held=bool(slower >= ORDERS),
             measured={
                 "largest_factor": slower,

@@ -79,6 +79,7 @@ SCHEMES: Mapping[str, Look] = {
 PLANNERS: Mapping[str, Look] = {
     "optimum": Look("proven optimum", BLACK, "*", "--"),
     "dp": Look("DP", BLUE, "s"),
+    "dp-printed": Look("DP, as printed", SKY, "^"),
     "sa": Look("SA", GREEN, "D"),
     "greedy": Look("Greedy", VERMILION, "o"),
     "refined": Look("refined SA", PURPLE, "P"),

@@ -83,6 +83,15 @@ ENTRIES: Sequence[Entry] = (
         proves_optimum=True,
     ),
     Entry(
+        name="dp-printed",
+        label="DP, as printed",
+        decides=Decides.REPLICATION,
+        about="the same in the printed order, for its time alone; for very small budgets",
+        paper="ppa",
+        target="harness.planning.printed_dp:PrintedDynamicProgramming",
+        proves_optimum=True,
+    ),
+    Entry(
         name="optimum",
         label="proven optimum",
         decides=Decides.REPLICATION,
