@@ -320,7 +320,7 @@ class Runner:
 
     def _servers(self, experiment: Experiment) -> Mapping[str, str]:
         """Versions of the servers, where any run and this machine starts them."""
-        measured = experiment.origin is Origin.MEASURED and self._backend == "local"
+        measured = experiment.origin is Origin.MEASURED and self._backend.startswith(DEFAULT)
         return server_versions() if measured else {}
 
     def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:

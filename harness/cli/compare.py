@@ -1,13 +1,16 @@
-"""``faultline compare``: two results directories side by side, also of different machines."""
+"""``faultline compare``: two results directories side by side, also of different machines, or two
+kinds of cluster in one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harness.cli.output import emit_json, json_option
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.results.library import Library
@@ -17,6 +20,7 @@ Examples:
   ./faultline compare results /data/other/results
   ./faultline compare results old --experiment stock/worker-kill
   ./faultline compare results old --experiment stock --json
+  ./faultline compare results --cluster local --with docker
 """
 _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
@@ -24,26 +28,59 @@ _SHORTEST = 12
 
 @click.command("compare", epilog=_EPILOG, short_help="Two sets of results side by side.")
 @click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("other", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument(
+    "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
+)
 @click.option("--experiment", help="Only this experiment, or this group.")
 @click.option("--profile", help="Only this profile.")
+@click.option(
+    "--cluster",
+    "backend",
+    metavar="NAME",
+    help="Of ONE, only runs on this kind of cluster (and what needs none).",
+)
+@click.option(
+    "--with",
+    "other_backend",
+    metavar="NAME",
+    help="Of OTHER, or of ONE where there is no other, only runs on this kind.",
+)
 @json_option
 def command(
-    one: Path, other: Path, experiment: str | None, profile: str | None, as_json: bool
+    one: Path,
+    other: Path | None,
+    experiment: str | None,
+    profile: str | None,
+    backend: str | None,
+    other_backend: str | None,
+    as_json: bool,
 ) -> None:
     """Set the medians of every measured quantity in ONE beside those in OTHER, point by point.
 
-    Only valid runs count. It says what differs, not whether it matters: for that there is
-    `./faultline nightly`, which knows how much runs of the same code differ.
+    Only valid runs count, and runs on different kinds of cluster are never taken together: where a
+    directory holds several, say which is meant. It says what differs, not whether it matters: for
+    that there is `./faultline nightly`, which knows how much runs of the same code differ.
     """
     from harness.results import load
 
-    sides = [load(root, experiment=experiment, profile=profile) for root in (one, other)]
+    if other is None and other_backend is None:
+        raise UsageError(
+            "there is only one set of results",
+            remedy="give another directory, or two kinds of cluster with --cluster and --with",
+        )
+    roots = (one, other or one)
+    found = [load(root, experiment=experiment, profile=profile) for root in roots]
+    sides = [
+        _on(side, name, option)
+        for side, name, option in zip(
+            found, (backend, other_backend), ("--cluster", "--with"), strict=True
+        )
+    ]
     rows = comparison(*sides)
     if as_json:
-        emit_json({"one": str(one), "other": str(other), "quantities": rows})
+        emit_json({"one": str(one), "other": str(roots[1]), "quantities": rows})
         return
-    for name, root, side in zip(("one", "other"), (one, other), sides, strict=True):
+    for name, root, side in zip(("one", "other"), roots, sides, strict=True):
         click.echo(f"{name}: {root}; {_where(side)}")
     last = None
     for row in rows:
@@ -57,6 +94,25 @@ def command(
         )
     if not rows:
         click.echo("no point was measured in both")
+
+
+def _on(side: Library, backend: str | None, option: str) -> Library:
+    """What was run on one kind of cluster, or on none. Raises `UsageError` where it is not said
+    which of several, or where there is nothing of that kind."""
+    kinds = sorted({each.record.backend for each in side.found} - {""})
+    if backend is None and len(kinds) > 1:
+        raise UsageError(
+            f"these results are of several kinds of cluster ({', '.join(kinds)}), which are never "
+            "taken together",
+            remedy=f"say which with {option}",
+        )
+    if backend is not None and backend not in kinds:
+        raise UsageError(
+            f"{option} {backend}: no run was made on that kind of cluster",
+            remedy=f"there are runs on {', '.join(kinds) or 'none'}",
+        )
+    wanted = ("", *kinds) if backend is None else ("", backend)
+    return replace(side, found=[each for each in side.found if each.record.backend in wanted])
 
 
 def comparison(one: Library, other: Library) -> list[dict[str, Any]]:
@@ -111,4 +167,6 @@ def _where(side: Library) -> str:
     """Machines and commits of a side, in words."""
     machines = sorted({each.machine_name for each in side.found})
     commits = sorted({each.record.commit[:_SHORTEST] for each in side.found})
-    return f"{len(side.found)} runs on {', '.join(machines)}, commits {', '.join(commits)}"
+    kinds = sorted({each.record.backend for each in side.found} - {""})
+    where = f" ({', '.join(kinds)})" if kinds else ""
+    return f"{len(side.found)} runs on {', '.join(machines)}{where}, commits {', '.join(commits)}"

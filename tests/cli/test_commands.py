@@ -132,6 +132,31 @@ def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) ->
     assert "1.5 times" in invoke("compare", *paths).stdout
 
 
+def test_two_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    experiment = toy(lambda point, context: Outcome(values={"y": 1, "recovery_s": 2.0}))
+    make(Store(tmp_path), experiment)
+    for number, path in enumerate(sorted(tmp_path.glob("records/*/*/*/*/record.json"))):
+        document = json.loads(path.read_text())
+        name, value = ("local", 2.0) if number % 2 else ("docker", 6.0)
+        document |= {"backend": name, "values": {**document["values"], "recovery_s": value}}
+        document["point"] = {"x": 1}
+        path.write_text(json.dumps(document))
+    both = [str(tmp_path), "--cluster", "local", "--with", "docker"]
+    (row,) = json.loads(invoke("compare", *both, "--json").stdout)["quantities"]
+    assert (row["one"], row["other"], row["ratio"]) == (2.0, 6.0, 3.0)
+    assert "(docker)" in invoke("compare", *both).stdout
+    for arguments, what in (
+        ([str(tmp_path)], "only one set"),
+        ([str(tmp_path), str(tmp_path)], "several kinds of cluster"),
+        ([str(tmp_path), "--cluster", "moon", "--with", "docker"], "no run was made"),
+    ):
+        refused = invoke("compare", *arguments).exception
+        assert isinstance(refused, UsageError)
+        assert what in refused.what
+
+
 def test_ctrl_c_reports_what_is_kept(invoke: Invoke, experiments: list[Experiment]) -> None:
     def run(point: Point, context: Context) -> Outcome:
         if point["x"] == 2:
