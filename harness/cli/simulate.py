@@ -107,7 +107,9 @@ def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally],
     from harness.engines.simulated.spread import spread_reports
 
     spec = ClusterSpec(racks=1, workers_per_rack=workers, memory_mb_per_worker=512)
-    with find_backend(backend).make(spec) as cluster:
+    place = find_backend(backend)
+    place.enter(sys.argv[1:])
+    with place.make(spec) as cluster:
         cluster.start(lambda text: click.echo(f"faultline: {text}", err=True))
         return tally_of(spread_reports(choice, cluster), watch)
 
