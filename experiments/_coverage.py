@@ -65,7 +65,7 @@ COVERAGE: Sequence[Coverage] = (
              ("workloads/worldcup.py", "workloads/traffic.py"),
              "Task counts are lost except 20 and 1 of Q1."),
     Coverage("ppa", "ICDE 12a, ICDE 12b, TKDE 14a, TKDE 14b", "OF and IC against accuracy",
-             ("ppa/query-accuracy",)),
+             ("ppa/query-accuracy", "live/query-accuracy")),
     Coverage("ppa", "ICDE 13a, ICDE 13b, TKDE 15a, TKDE 15b", "DP, SA and greedy on Q1 and Q2",
              ("ppa/query-fidelity",)),
     Coverage("ppa", "ICDE 14a, ICDE 14b, ICDE 14c, ICDE 14d, TKDE 16a, TKDE 16b, TKDE 16c, "
@@ -129,7 +129,8 @@ COVERAGE: Sequence[Coverage] = (
              "Zhuang's formula cannot be had; a reconstruction stands in its place."),
     Coverage("intervals", "16", "gain over the other models", ("intervals/rival-gain",),
              "Both percentages of the text are lost."),
-    Coverage("intervals", "Table 1", "Flink, observed and theoretical", ("intervals/flink",),
+    Coverage("intervals", "Table 1", "Flink, observed and theoretical",
+             ("intervals/flink", "live/utilization"),
              "The theory beside the paper's measurements. The paper's own repetitions take 20 to "
              "40 hours a row."),
     Coverage("intervals", "five real systems", "gain over 30 minutes",
@@ -147,7 +148,8 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("edge", "3", "a resilient physical plan", (), _SCHEMATIC),
     Coverage("edge", "4", "the accident detection application", ("workloads/accident.py",),
              _SCHEMATIC),
-    Coverage("edge", "5a, 5b", "throughput around a failure", ("edge/throughput",)),
+    Coverage("edge", "5a, 5b", "throughput around a failure",
+             ("edge/throughput", "live/edge-throughput")),
     Coverage("edge", "6a, 6b", "latency over the input rate", ("edge/latency",),
              "The input rates on the x axis are lost."),
     Coverage("edge", "7", "success rate over the input rate", ("edge/success",),

@@ -53,8 +53,8 @@ def table(results: Results) -> pd.DataFrame:
     return frame.drop(columns="run")
 
 
-def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """(a) without, (b) with the failure."""
+def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> None:
+    """(a) without, (b) with the failure; ``stamped`` says how it was made."""
     panels = figure.subplots(2, 1, sharex=True, sharey=True)
     titles = ("(a) fail-free condition", f"(b) failure injected at {FAILURE_S} s")
     for axes, failure, title in zip(panels, (False, True), titles, strict=True):
@@ -75,7 +75,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )  # fmt: skip
     panels[1].set_xlabel("time (s); dotted: input rate")
     panels[0].legend(loc="lower right", ncols=2)
-    stamp(figure, _runs.STAMP)
+    stamp(figure, stamped)
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:

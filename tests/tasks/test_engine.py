@@ -84,7 +84,7 @@ def test_places_that_do_not_fit_are_refused() -> None:
     members = [
         Node(name=f"r1n{number}", rack="r1", worker="r1w1", host="127.0.0.1") for number in (1, 2)
     ]
-    with pytest.raises(UsageError, match=f"{tasks} tasks on 2 nodes of 3 slots: 1 of them"):
+    with pytest.raises(UsageError, match=rf"{tasks} tasks on 2 nodes with slots \[3, 3\]"):
         infos({"slots": 3}, members, WIRING, scheme)
     with pytest.raises(UsageError, match="the program has 7, on nodes 0 to 3"):
         placement_of({"placement": "0,1,2,3,4,0,1"}, nodes(), WIRING)

@@ -48,6 +48,8 @@ NOT_COUNTED = (
     "Network: None, because Linux keeps no per-process byte counter that can be read without root."
 )
 
+WITH_THE_FIRST = "Network: None, because the worker's bytes stand with its first node."
+
 
 @dataclass(slots=True)
 class _Share:
@@ -139,13 +141,14 @@ class Workers:
             }
 
     def _usage(self, share: _Share, processes: Sequence[ProcessStat]) -> Usage:
-        crossed = None if self._shared else self._network.counted(share.node.worker)
+        counts = share is self._slots[share.node.worker].shares[0]
+        crossed = self._network.counted(share.node.worker) if counts else None
         return Usage(
             cpu_s=share.spent_cpu_s + _cpu_s(processes),
             resident_bytes=sum(stat.resident_bytes for stat in processes),
             received_bytes=crossed.received if crossed else None,
             sent_bytes=crossed.sent if crossed else None,
-            method=f"{METHOD} {COUNTED if crossed else NOT_COUNTED}",
+            method=f"{METHOD} {_how(crossed is not None, counts)}",
         )
 
     def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> list[Victim]:
@@ -366,6 +369,13 @@ def _runs(slot: _Slot) -> bool:
 
 def _registered(slot: _Slot) -> bool:
     return _runs(slot) and slot.worker is not None and slot.worker.answers()
+
+
+def _how(counted: bool, first: bool) -> str:
+    """About a node's bytes."""
+    if counted:
+        return COUNTED
+    return NOT_COUNTED if first else WITH_THE_FIRST
 
 
 def _cpu_s(stats: Iterable[ProcessStat]) -> float:

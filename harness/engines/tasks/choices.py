@@ -33,7 +33,8 @@ PARAMETERS: Mapping[str, str] = {
     "bound_s": "how long a failure must last before output is tentative (0)",
     "placement": "task to the node of its first primary, by number and comma (in turn, by rack)",
     "replicas_at": "where replicas go, task:node by number and comma (any node, by rack and load)",
-    "slots": "how many copies a node takes (so many that the loss of the largest rack is borne)",
+    "slots": "how many copies a node takes, one number or one for each node with commas (so many "
+    "that the loss of the largest rack is borne)",
     "tuples_per_s": "the declared speed of a node (0: as fast as it is)",
     "checkpoint_bytes_per_s": "the declared speed of checkpoints (0: as fast as they are)",
     "restart_s": "how long a dead node stays away at least (0)",
@@ -86,16 +87,21 @@ def infos(
     tasks = len(wiring.names)
     if given.get("slots") is None:
         racks = Counter(node.rack for node in nodes)
-        slots = slots_per_node(tasks + len(scheme.replicated), racks)
+        slots = [slots_per_node(tasks + len(scheme.replicated), racks)] * len(nodes)
     else:
-        slots = int(number(given, "slots", 0))
-    if slots * len(nodes) < tasks:
+        slots = [int(part) for part in str(given["slots"]).split(",")]
+        slots = slots * len(nodes) if len(slots) == 1 else slots
+    if len(slots) != len(nodes) or sum(slots) < tasks:
         raise UsageError(
-            f"{tasks} tasks on {len(nodes)} nodes of {slots} slots: {tasks - slots * len(nodes)} "
-            "of them fit nowhere",
-            remedy="give more slots (a node takes any number of copies), or leave slots out",
+            f"{tasks} tasks on {len(nodes)} nodes with slots {slots}, {sum(slots)} in all: they do "
+            "not fit",
+            remedy="give more slots (a node takes any number of copies), one number or as many as "
+            "there are nodes, or leave slots out",
         )
-    return tuple(NodeInfo(name=node.name, rack=node.rack, slots=slots) for node in nodes)
+    return tuple(
+        NodeInfo(name=node.name, rack=node.rack, slots=most)
+        for node, most in zip(nodes, slots, strict=True)
+    )
 
 
 def placement_of(

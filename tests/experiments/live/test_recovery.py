@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
@@ -13,6 +14,7 @@ from harness.claims import Claim, ClaimKind
 from harness.experiment import Context
 from harness.figures.style import new_figure, styled
 from harness.results.record import Point, Profile
+from harness.results.tables import Results
 from tests.experiments.smoke import SmokeContext
 
 LATENCY_S = {"Active-5s": 0.01, "CKP-5s": 0.2, "CKP-30s": 0.9, "Storm": 0.5}
@@ -28,7 +30,7 @@ def made_up() -> dict[str, pd.DataFrame]:
             mean = seconds * rate * window
             rows += [
                 {**point, "contender": contender, "failure": failure, "mean": mean, "min": mean,
-                 "max": mean, "count": 1, "size": 1}
+                 "max": mean, "count": 1, "size": 1, "faster": 10.0}
                 for failure in FAILURES
             ]  # fmt: skip
     passes = pd.DataFrame(
@@ -124,6 +126,37 @@ def test_latency_counts_from_the_last_detection() -> None:
     lost = _topology.ways(incidents[incidents["event"] == "detected"], {16: 5.0})
     assert lost.latency_s([16]) is None
     assert _topology.ways(incidents, {20: 5.0}).latency_s([20]) is None
+
+
+def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Path) -> None:
+    rows = [
+        ("Storm", SINGLE, "O1", 1.0), ("Storm", SINGLE, "O2", 2.0), ("Storm", SINGLE, "O3", 3.0),
+        ("Storm", SINGLE, "O4", 4.0), ("Storm", CORRELATED, "all", 5.0),
+        ("CKP-5s", SINGLE, "O1", 1.0), ("CKP-5s", SINGLE, "O2", None),
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["contender", "failure", "place", "latency_s"])
+    frame.to_parquet(tmp_path / "latencies.parquet")
+    runs = pd.DataFrame(
+        [{"engine": "live", "window_s": 10, "rate": 1_000, "faster": 10.0, "run": "one"}]
+    )
+    found = recovery.table(Results(runs, {"one": tmp_path}))["latencies"]
+    mean = found.set_index(["contender", "failure"])["mean"]
+    assert mean["Storm", SINGLE] == pytest.approx((8 * 1 + 4 * 2 + 2 * 3 + 1 * 4) / 15)
+    assert mean["Storm", CORRELATED] == pytest.approx(5)
+    assert pd.isna(mean["CKP-5s", SINGLE]), "one never came back"
+
+
+def test_storms_single_failures_are_far_apart() -> None:
+    scale = SCALES[Profile.QUICK]
+    passes = list(recovery._passes(recovery.fail_at_s(10, scale), scale))
+    storm = [each for each in passes if each.contender == "Storm" and each.failure == SINGLE]
+    assert len({each.name for each in passes}) == len(passes)
+    assert sorted(task for each in storm for task in each.at_s) == list(
+        _topology.one_of_each_level()
+    )
+    for each in storm:
+        first, second = each.at_s.values()
+        assert second - first > 2.9
 
 
 def test_the_simulated_half_recovers() -> None:

@@ -1,0 +1,313 @@
+"""ppa ICDE Fig. 12 = TKDE Fig. 14, live: OF and IC against the accuracy of Q1's and Q2's output.
+
+All primaries stand on one rack, the replicas of the plan on the other, which has room for nothing
+else. The rack is killed and stays away for some seconds: meanwhile what comes out is tentative,
+computed by the plan's tasks alone, and its accuracy is the share of the twin's answers that it has.
+Then the rack comes back, and every tentative result is corrected. Beside the measured accuracy
+stands the one that is computed from the same input with the other tasks' outputs left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from experiments.live.recovery import CHECKED, equal_output
+from experiments.ppa import _random
+from harness.claims import Claim, ClaimKind
+from harness.cluster.base import Action, ClusterSpec
+from harness.engines.base import Setup
+from harness.engines.run import LiveRun, Variant, measure_each, together
+from harness.experiment import Context, Experiment, Origin
+from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.figures.style import BLUE, VERMILION, stamp
+from harness.planning.catalogue import planner
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
+from harness.topology.fidelity import Objective
+from harness.topology.model import Topology
+from workloads.base import Workload
+from workloads.toolkit.accuracy import local_accuracy
+from workloads.toolkit.operators import program_of, timeline_of
+from workloads.toolkit.partial import PartialRuns, recorded
+from workloads.traffic import traffic_jams
+from workloads.worldcup import world_cup
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
+)
+HERE, THERE = range(3), range(3, 6)
+"""The nodes of the primaries, and those of the replicas."""
+BATCH_S = 0.5
+KILL_AT_S = 5.0
+START_US = 1_800_000_000_000_000
+CLOSE = 0.15
+"""Accuracy is "quite close" to a metric if they are on the average no further apart."""
+ALIKE = 0.1
+"""Measured and computed accuracy agree if they are on the average no further apart."""
+COLOURS = {"of": BLUE, "ic": VERMILION}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One of the papers' queries as it is run here."""
+
+    workload: Workload
+    rate_per_s: float
+    away_s: float
+    """How long the rack stays away: several windows begin and end meanwhile."""
+
+
+def query(name: str, seed: int) -> Query:
+    """Q1 with 20-4-1 tasks, Q2 with 8-8-8-1, as in `ppa/query-accuracy`."""
+    if name == "Q1":
+        workload = world_cup(seed=seed, partitions=20, window_s=4, slide_s=1)
+        return Query(workload=workload, rate_per_s=2_000, away_s=9)
+    workload = traffic_jams(
+        seed=seed, users=5_000, segments=200, partitions=8, window_s=6, slide_s=2
+    )
+    rate_per_s = QUICKER * sum(source.share for source in workload.sources)
+    return Query(workload=workload, rate_per_s=rate_per_s, away_s=13)
+
+
+QUICKER = 6.0
+"""Q2's clock against the papers', so that a short window holds a score of incidents."""
+QUERIES = ("Q1", "Q2")
+RATIOS: Mapping[Profile, Sequence[float]] = {
+    Profile.SMOKE: (0.6,),
+    Profile.QUICK: (0.3, 0.6, 0.9),
+    Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+}
+
+
+def topology_of(chosen: Query) -> Topology:
+    timeline = timeline_of(chosen.workload, start_us=START_US, batch_s=BATCH_S)
+    return program_of(chosen.workload, timeline=timeline, rate=chosen.rate_per_s).topology
+
+
+def setup(tasks: int, plan: Sequence[int], away_s: float) -> Setup:
+    """Primaries dealt to the first rack, the plan's replicas to the second, each with just enough
+    room, so that what has no replica waits until its rack is back."""
+    here = [HERE[task % len(HERE)] for task in range(tasks)]
+    there = [THERE[number % len(THERE)] for number in range(len(plan))]
+    slots = [2 * here.count(node) for node in HERE] + [max(there.count(n), 1) for n in THERE]
+    return Setup(
+        scheme="ppa",
+        parameters={
+            "plan": ",".join(map(str, plan)),
+            "placement": ",".join(map(str, here)),
+            "replicas_at": ",".join(
+                f"{task}:{node}" for task, node in zip(plan, there, strict=True)
+            ),
+            "slots": ",".join(map(str, slots)),
+            "checkpoint_s": 2.0,
+            "restart_s": away_s,
+        },
+    )
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """Every plan of one query: a twin, and the same input once for each."""
+    name = str(point["query"])
+    chosen = query(name, context.seed("input", name))
+    topology = topology_of(chosen)
+    plans = {
+        f"{objective.value}-{ratio:g}": planner("sa").plan(
+            topology, _random.budget(topology, ratio), objective
+        )
+        for ratio in RATIOS[context.profile]
+        for objective in Objective
+    }
+    kill = Schedule(
+        events=[
+            FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target=SPEC.node_names[node])
+            for node in HERE
+        ],
+        origin="all nodes of the primaries at once",
+    )
+    variants = {
+        label: Variant(setup=setup(topology.task_count, plan.tasks, chosen.away_s), schedule=kill)
+        for label, plan in plans.items()
+    }
+    wanted = LiveRun(
+        workload=chosen.workload,
+        engine="tasks",
+        setup=setup(topology.task_count, range(topology.task_count), chosen.away_s),
+        interval_s=BATCH_S,
+        rate_per_s=chosen.rate_per_s,
+        load_s=KILL_AT_S + chosen.away_s + 2,
+        warmup_s=0,
+        first_warmup_s=3,
+        settle_s=1,
+        schedule=NO_FAILURES,
+        timed=False,
+    )
+    outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
+    computed = Computed(chosen, KILL_AT_S + chosen.away_s)
+    rows = []
+    for label, plan in plans.items():
+        objective, _, ratio = label.partition("-")
+        context.progress(f"computing {label}")
+        found = outcomes[label].series["accuracy"]
+        rows.append(
+            (
+                float(ratio), objective, plan.value, measured_accuracy(found, chosen),
+                computed.accuracy(topology, plan.tasks),
+            )
+        )  # fmt: skip
+    merged = together(outcomes)
+    frame = pd.DataFrame(rows, columns=["ratio", "objective", "value", "measured", "computed"])
+    return Outcome(
+        values={**merged.values, "tasks": topology.task_count},
+        series={"plans": frame, **merged.series},
+        invalid=merged.invalid,
+    )
+
+
+def measured_accuracy(windows: pd.DataFrame, chosen: Query) -> float | None:
+    """Of the first versions of the windows that began and ended while the rack was away."""
+    begin = windows["window_start_s"]
+    inside = windows[
+        (begin >= KILL_AT_S) & (begin + chosen.workload.window_s <= KILL_AT_S + chosen.away_s)
+    ]
+    members = float(inside["members"].sum())
+    return float(inside["first"].sum()) / members if members else None
+
+
+class Computed:
+    """The same query on the same input with dead tasks' outputs left out."""
+
+    def __init__(self, chosen: Query, seconds: float) -> None:
+        self._workload = chosen.workload
+        timeline = timeline_of(chosen.workload, start_us=START_US, batch_s=BATCH_S)
+        program = program_of(chosen.workload, timeline=timeline, rate=chosen.rate_per_s)
+        sources, _ = recorded(chosen.workload, program, seconds=seconds)
+        self._runs = PartialRuns(program, sources, batches=int(seconds / BATCH_S))
+        self._accurate = self._runs.results()
+
+    def accuracy(self, topology: Topology, plan: Sequence[int]) -> float | None:
+        delivered = self._runs.results([topology.place(task) for task in plan])
+        if not delivered.num_rows:
+            return 0.0
+        return local_accuracy(self._workload, delivered, self._accurate)
+
+
+def table(results: Results) -> dict[str, pd.DataFrame]:
+    """``plans``: per query, objective and ratio the plan's value, measured and computed accuracy;
+    ``passes``: what the judge says of each pass."""
+    found = results.series("plans", ("query",))
+    by = ["query", "objective", "ratio"]
+    if not len(found):
+        empty = pd.DataFrame(columns=[*by, "value", "measured", "computed"])
+        return {"plans": empty, "passes": pd.DataFrame()}
+    means = found.groupby(by, sort=False)[["value", "measured", "computed"]].mean().reset_index()
+    passes = results.series("variants", ("query",))
+    wanted = ["query", "variant", *CHECKED, "difference_from_truth", "tentative", "uncorrected"]
+    return {"plans": means, "passes": passes.reindex(columns=wanted)}
+
+
+def draw(table: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """A panel per query: the metric dashed, the measured accuracy solid, the computed dotted."""
+    panels = figure.subplots(1, len(QUERIES), sharey=True)
+    plans = table["plans"]
+    for axes, name in zip(panels, QUERIES, strict=True):
+        for objective in Objective:
+            part = plans[(plans["query"] == name) & (plans["objective"] == objective.value)]
+            _draw_objective(axes, part.sort_values("ratio"), objective)
+        axes.set_title(name, loc="left")
+        axes.set_xlabel("resource consumption (share)")
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+    panels[0].set_ylabel("OF or IC, and query accuracy (share)")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6)
+    stamp(figure, "6 nodes of 2 racks on one machine; a rack killed for seconds")
+
+
+def _draw_objective(axes: Axes, part: pd.DataFrame, objective: Objective) -> None:
+    name, colour = objective.value.upper(), COLOURS[objective.value]
+    for column, line, marker, label in (
+        ("value", "--", "o", f"{name}-SA"),
+        ("measured", "-", "s", f"{name}-SA-Accuracy, live"),
+        ("computed", ":", "x", f"{name}-SA-Accuracy, computed"),
+    ):
+        axes.plot(
+            part["ratio"], part[column], color=colour, linestyle=line, marker=marker, label=label,
+            markerfacecolor="white" if column == "value" else colour,
+        )  # fmt: skip
+
+
+def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
+    """Nothing lost; what predicts accuracy; and whether the computed accuracy is the measured."""
+    plans = table["plans"].dropna()
+
+    def apart(name: str, objective: str, column: str = "value") -> float | None:
+        part = plans[(plans["query"] == name) & (plans["objective"] == objective)]
+        return float((part["measured"] - part[column]).abs().mean()) if len(part) else None
+
+    q1 = {objective.value: apart("Q1", objective.value) for objective in Objective}
+    q2 = apart("Q2", "of")
+    alike = (plans["measured"] - plans["computed"]).abs()
+    known = [value for value in q1.values() if value is not None]
+    return [
+        equal_output(table["passes"]),
+        Claim(
+            text="On Q1 both OF and IC predict the accuracy well",
+            kind=ClaimKind.PAPER,
+            held=max(known) <= CLOSE if len(known) == len(q1) else None,
+            measured={"mean_distance": q1, "tolerance": CLOSE},
+        ),
+        Claim(
+            text="On Q2 the accuracy is generally quite close to OF",
+            kind=ClaimKind.PAPER,
+            held=None if q2 is None else q2 <= CLOSE,
+            measured={"mean_distance": q2, "tolerance": CLOSE},
+        ),
+        Claim(
+            text="The accuracy of live tentative output is the one computed without a cluster",
+            kind=ClaimKind.HYPOTHESIS,
+            held=bool(alike.mean() <= ALIKE) if len(alike) else None,
+            measured={
+                "mean_distance": float(alike.mean()) if len(alike) else None,
+                "largest_distance": float(alike.max()) if len(alike) else None,
+                "tolerance": ALIKE,
+            },
+        ),
+    ]
+
+
+GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
+EXPERIMENT = Experiment(
+    id="live/query-accuracy",
+    paper="Faultline, beside " + _random.CONFERENCE,
+    figure="Figure 12 (TKDE: 14), live and computed",
+    title="OF and IC against the accuracy of live tentative output",
+    statement=(
+        "On Q1 both OF and IC predict the accuracy well; on Q2 accuracy is generally quite close "
+        "to OF."
+    ),
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.tasks.engine"],
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 180.0, Profile.PAPER: 500.0},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "Q1 has 20-4-1 tasks and windows of 4 s, Q2 8-8-8-1 and windows of 6 s every 2 s on a "
+        f"clock {QUICKER:g} times the papers', so that a window holds enough incidents.",
+        "Measured on the first versions of those windows that begin and end while the rack of the "
+        "primaries is away; computed on input of the same seed and rates.",
+    ),
+    figure_size_in=(10.0, 4.2),
+    smoke_covered_by="stock/worker-kill",
+)

@@ -1,0 +1,105 @@
+"""The edge figure live: what the engine is told of a deployment, what is counted at the sink."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.edge import throughput
+from experiments.edge._deployment import MECHANISMS, deploy
+from experiments.live import edge_throughput
+from experiments.live.edge_throughput import SPEC, TASKS, Scale
+from harness.figures.style import new_figure, styled
+from workloads.accident import accidents
+from workloads.toolkit.operators import program_of, timeline_of
+
+
+def test_tasks_have_the_numbers_of_the_workload() -> None:
+    workload = accidents(seed=1, partitions=14)
+    timeline = timeline_of(workload, start_us=0, batch_s=1)
+    topology = program_of(workload, timeline=timeline).topology
+    assert topology.task_count == len(TASKS)
+    kinds = {"filter": "filter", "aggregate": "aggregate", "table": "sink"}
+    for number, name in enumerate(TASKS):
+        operator, index = topology.place(number)
+        assert name.startswith(kinds[operator])
+        assert operator == "table" or name.endswith(str(index))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
+    deployment = deploy(mechanism, throughput.RATE)
+    given = edge_throughput.setup(deployment).parameters
+    names = [node.name for node in deployment.network.nodes]
+    assert len(names) == len(SPEC.node_names)
+    places = [names[int(node)] for node in str(given["placement"]).split(",")]
+    assert places[-1] == "cloud"
+    assert places[:14] == [f"gateway{n}" for n in range(14)]
+    replicas = [pair.split(":") for pair in str(given.get("replicas_at", "")).split(",") if pair]
+    assert {TASKS[int(task)] for task, _ in replicas} == set(deployment.useful())
+    assert all(names[int(node)] != places[int(task)] for task, node in replicas)
+    slots = [int(most) for most in str(given["slots"]).split(",")]
+    assert sum(slots) == len(TASKS) + len(replicas), "no room but for what is placed"
+    links = json.loads(str(given["links"]))
+    assert len(links["pairs_us"]) == len(names) + 1
+    assert len(links["store_us"]) == len(names)
+    assert max(map(max, links["pairs_us"])) >= 70_000
+
+
+def test_tuples_count_in_the_second_in_which_their_result_came() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["twin", "twin", "failed", "failed"],
+            "arrival_s": [1.2, 1.9, 1.5, 2.1],
+            "car_ids": ["1 2", "3", "1", "2 3 4"],
+        }
+    )
+    found = edge_throughput.arrivals(results, Scale(input_s=4, fail_at_s=2))
+    calm = found[~found["failure"]].set_index("second")["tuples_per_s"]
+    broken = found[found["failure"]].set_index("second")["tuples_per_s"]
+    assert calm.to_dict() == {29: 3, 30: 0, 31: 0}
+    assert broken.to_dict() == {29: 1, 30: 3, 31: 0}
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows: list[dict[str, Any]] = []
+    for name in MECHANISMS:
+        for failure in (False, True):
+            for second in range(19, 44):
+                hit = failure and 31 <= second < 34
+                share = {"ck-only+DRA": 0.0, "RPPG+DRA": 0.5}.get(name, 1.0) if hit else 1.0
+                rows.append(
+                    {"mechanism": name, "failure": failure, "second": second,
+                     "tuples_per_s": share * throughput.OFFERED}
+                )  # fmt: skip
+    passes = pd.DataFrame(
+        [
+            {"mechanism": name, "variant": "failure", "output_equals_truth": True,
+             "output_equals_twin": True, "contradictions": 0, "kills_done": 1,
+             "difference_from_truth": ""}
+            for name in MECHANISMS
+        ]
+    )  # fmt: skip
+    return {"throughput": pd.DataFrame(rows), "passes": passes}
+
+
+def test_the_papers_sentences_are_judged_on_the_live_rows() -> None:
+    held = [claim.held for claim in edge_throughput.claims(made_up())]
+    assert len(held) >= 6
+    assert all(held)
+    table = made_up()
+    table["throughput"].loc[table["throughput"]["mechanism"] == "RPPG+RAS", "tuples_per_s"] = 1.0
+    assert [claim.held for claim in edge_throughput.claims(table)][-1] is False
+    part = made_up()
+    part["throughput"] = part["throughput"][part["throughput"]["mechanism"] == "RPPG+RAS"]
+    assert len(edge_throughput.claims(part)) == 1
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure()
+        edge_throughput.draw(made_up(), figure)
+    assert len(figure.axes) == 2

@@ -1,0 +1,121 @@
+"""PPA live: when the kill falls, the first tentative output, and claims that can fail."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from experiments.live import _topology, partial_replication
+from experiments.live._topology import PACED, SIMULATED, Ways
+from harness.claims import Claim
+from harness.experiment import Context
+from harness.figures.style import new_figure, styled
+from harness.results.record import Outcome, Profile
+from tests.experiments.smoke import SmokeContext
+
+FIRST = f"PPA-0.5, {partial_replication.TENTATIVE}"
+LATENCY_S = {"PPA-1.0": 0.012, "PPA-0.5-active": 0.011, "PPA-0.5": 0.4, "PPA-0": 0.6, FIRST: 0.03}
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows: list[dict[str, Any]] = [
+        {
+            "engine": engine,
+            "rate": rate,
+            "interval_s": interval_s,
+            "series": name,
+            "mean": mean,
+            "faster": 10.0,
+        }
+        for engine in (PACED, SIMULATED)
+        for rate in (1_000, 2_000)
+        for interval_s in (5, 30)
+        for name, mean in LATENCY_S.items()
+        if engine == PACED or name != FIRST
+    ]
+    passes = pd.DataFrame(
+        [
+            {"engine": PACED, "rate": 1_000, "variant": name, "output_equals_truth": True,
+             "output_equals_twin": True, "contradictions": 0, "kills_done": 15,
+             "difference_from_truth": "all equal", "tentative": 40, "uncorrected": 0}
+            for name in ("PPA-0.5-every-5s", "PPA-0-every-5s")
+        ]
+    )  # fmt: skip
+    return {"latencies": pd.DataFrame(rows), "passes": passes}
+
+
+def claim(table: dict[str, pd.DataFrame], text: str) -> Claim:
+    (found,) = (c for c in partial_replication.claims(table) if c.text.startswith(text))
+    return found
+
+
+def test_all_claims_hold_where_all_is_well() -> None:
+    assert [each.held for each in partial_replication.claims(made_up())] == [True] * 6
+
+
+@pytest.mark.parametrize(
+    ("series", "factor", "text"),
+    [
+        ("PPA-0.5", 2, "PPA-0.5 takes longer"),
+        ("PPA-0.5-active", 30, "The active half"),
+        (FIRST, 10, "Tentative output begins"),
+        ("PPA-0", 9, "Simulated and measured"),
+    ],
+)
+def test_every_sentence_can_fail(series: str, factor: float, text: str) -> None:
+    table = made_up()
+    rows = table["latencies"]
+    rows.loc[(rows["series"] == series) & (rows["engine"] == PACED), "mean"] *= factor
+    assert claim(table, text).held is False
+
+
+def test_what_was_not_measured_is_not_judged() -> None:
+    table = made_up()
+    rows = table["latencies"]
+    rows.loc[rows["series"] == FIRST, "mean"] = None
+    assert claim(table, "Tentative output begins").held is None
+
+
+def test_a_tentative_result_that_stays_breaks_an_invariant() -> None:
+    table = made_up()
+    table["passes"].loc[0, "uncorrected"] = 1
+    assert claim(table, "Every tentative result").held is False
+
+
+@pytest.mark.parametrize("interval_s", [5, 15, 30])
+def test_the_kill_falls_late_in_an_interval_with_full_windows(interval_s: int) -> None:
+    at_s = partial_replication.kill_at_s(interval_s)
+    assert at_s >= partial_replication.FULL_S
+    assert at_s / interval_s % 1 == pytest.approx(partial_replication.PHASE)
+
+
+def test_the_first_tentative_result_counts_from_the_detection() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["failed", "failed", "failed", "twin"],
+            "stability": ["stable", "tentative", "tentative", "tentative"],
+            "arrival_s": [1.0, 9.3, 9.1, 2.0],
+        }
+    )
+    back = Ways(detected_s={16: 8.5, 17: 9.0}, restored_s={16: 10.0, 17: None})
+    outcome = Outcome(series={"results": results})
+    assert partial_replication.first_tentative_s(outcome, back) == pytest.approx(0.1)
+    stable = Outcome(series={"results": results[results["stability"] == "stable"]})
+    assert partial_replication.first_tentative_s(stable, back) is None
+
+
+def test_the_simulated_half_runs_and_is_drawn() -> None:
+    context = cast(Context, SmokeContext(partial_replication.EXPERIMENT))
+    (point, *_) = partial_replication.EXPERIMENT.grid[Profile.SMOKE]
+    assert point["engine"] == SIMULATED
+    found = partial_replication.run(point, context).series["latencies"].set_index("series")
+    by = found["latency_s"]
+    assert by["PPA-1.0"] < by["PPA-0.5"]
+    assert by["PPA-0.5-active"] < by["PPA-0.5"]
+    with styled():
+        figure = new_figure()
+        partial_replication.draw(made_up(), figure)
+    assert len(figure.axes) == 2
+    assert _topology.SPEC.node_names[0] == "r1n1"

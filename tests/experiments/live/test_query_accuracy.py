@@ -1,0 +1,89 @@
+"""Accuracy of live tentative output: places, what is counted, and claims that can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.live import query_accuracy
+from experiments.live.query_accuracy import HERE, THERE
+from harness.claims import Claim
+from harness.figures.style import new_figure, styled
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows: list[dict[str, Any]] = [
+        {"query": name, "objective": objective, "ratio": ratio, "value": ratio,
+         "measured": ratio + 0.05, "computed": ratio + 0.02}
+        for name in query_accuracy.QUERIES
+        for objective in ("of", "ic")
+        for ratio in (0.3, 0.6, 0.9)
+    ]  # fmt: skip
+    passes = pd.DataFrame(
+        [
+            {"query": "Q1", "variant": "of-0.3", "output_equals_truth": True,
+             "output_equals_twin": True, "contradictions": 0, "kills_done": 3,
+             "difference_from_truth": "", "tentative": 9, "uncorrected": 0}
+        ]
+    )  # fmt: skip
+    return {"plans": pd.DataFrame(rows), "passes": passes}
+
+
+def claim(table: dict[str, pd.DataFrame], text: str) -> Claim:
+    (found,) = (each for each in query_accuracy.claims(table) if each.text.startswith(text))
+    return found
+
+
+def test_all_claims_hold_where_all_is_well() -> None:
+    assert [each.held for each in query_accuracy.claims(made_up())] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("Q1", "On Q1 both"), ("Q2", "On Q2 the accuracy"), ("Q2", "The accuracy of live")],
+)
+def test_every_sentence_can_fail(name: str, text: str) -> None:
+    table = made_up()
+    rows = table["plans"]
+    rows.loc[rows["query"] == name, "measured"] -= 0.4
+    assert claim(table, text).held is False
+
+
+def test_nothing_measured_nothing_judged() -> None:
+    table = made_up()
+    table["plans"]["measured"] = None
+    held = [each.held for each in query_accuracy.claims(table)]
+    assert held == [True, None, None, None]
+
+
+@pytest.mark.parametrize("name", query_accuracy.QUERIES)
+def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) -> None:
+    chosen = query_accuracy.query(name, 1)
+    tasks = query_accuracy.topology_of(chosen).task_count
+    assert tasks == 25
+    plan = list(range(0, tasks, 2))
+    given = query_accuracy.setup(tasks, plan, 9.0).parameters
+    placement = [int(node) for node in str(given["placement"]).split(",")]
+    slots = [int(most) for most in str(given["slots"]).split(",")]
+    assert set(placement) == set(HERE)
+    assert len(slots) == len(query_accuracy.SPEC.node_names)
+    assert sum(slots[node] for node in THERE) == len(plan)
+    assert sum(slots[node] for node in HERE) >= tasks
+
+
+def test_only_windows_within_the_failure_count() -> None:
+    chosen = query_accuracy.query("Q1", 1)  # windows of 4 s, the rack away from 5 to 14 s
+    windows = pd.DataFrame(
+        {"window_start_s": [4.0, 5.0, 10.0, 11.0], "members": 10, "first": [10, 4, 6, 10]}
+    )
+    assert query_accuracy.measured_accuracy(windows, chosen) == pytest.approx(0.5)
+    assert query_accuracy.measured_accuracy(windows[:1], chosen) is None
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure()
+        query_accuracy.draw(made_up(), figure)
+    assert len(figure.axes) == 2

@@ -1,0 +1,121 @@
+"""Utilization live: kills, how far output came, the model for given kills, claims that can fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.live import utilization
+from experiments.live.utilization import LONG, OPTIMAL, replayed
+from harness.figures.style import new_figure, styled
+from harness.intervals.utilization import CheckpointedSystem
+from harness.results.record import Outcome
+from harness.seeds import generator
+from workloads.toolkit.operators import program_of, timeline_of
+from workloads.wordcount import word_count
+
+
+def test_without_kills_only_checkpoints_cost() -> None:
+    assert replayed([], 100, interval_s=5, cost_s=0, down_s=3) == pytest.approx(1)
+    assert replayed([], 100, interval_s=5, cost_s=1, down_s=3) == pytest.approx(0.8)
+
+
+def test_a_kill_costs_what_was_not_checkpointed_and_the_restart() -> None:
+    found = replayed([12], 20, interval_s=5, cost_s=0, down_s=3)
+    assert found == pytest.approx((10 + 5) / 20), "two periods before it, one whole after it"
+    assert replayed([12, 13], 20, interval_s=5, cost_s=0, down_s=3) == pytest.approx(14 / 20)
+
+
+@pytest.mark.parametrize("interval_s", [1.0, 5.0, 14.0])
+def test_over_many_kills_it_is_the_model(interval_s: float) -> None:
+    system = CheckpointedSystem(cost_s=0.2, failure_rate_per_s=1 / 9, restart_s=1.5)
+    random = generator(1, "many")
+    # The model counts an exponential time of work from the end of each restart.
+    instants = np.cumsum(random.exponential(9, 20_000) + 1.5) - 1.5
+    found = replayed(
+        instants.tolist(), float(instants[-1]), interval_s=interval_s, cost_s=0.2, down_s=1.5
+    )
+    assert found == pytest.approx(float(system.utilization(interval_s)), abs=0.03)
+
+
+def test_kills_come_while_the_load_lasts() -> None:
+    schedule = utilization.kills(7, 45.0)
+    assert schedule.events == utilization.kills(7, 45.0).events
+    many = [utilization.kills(seed, 45.0) for seed in range(200)]
+    instants = [event.at_s for each in many for event in each.events]
+    assert min(instants) >= utilization.QUIET_S
+    assert max(instants) < 45 - utilization.QUIET_S
+    assert len(instants) / 200 == pytest.approx(41 / utilization.MEAN_S, rel=0.1)
+    assert {event.target for each in many for event in each.events} == {"r1n1", "r2n1"}
+
+
+def test_progress_is_read_between_two_windows() -> None:
+    results = pd.DataFrame(
+        {
+            "pass": ["twin"] * 3 + ["failed"],
+            "window_start_s": [1.0, 2.0, 3.0, 1.0],
+            "arrival_s": [5.0, 6.0, 8.0, 30.0],
+        }
+    )
+    outcome = Outcome(series={"results": results})
+    assert utilization.progress_s(outcome, "twin", 7.0) == pytest.approx(2.5)
+    assert utilization.progress_s(outcome, "failed", 7.0) == 0
+
+
+@pytest.mark.parametrize("depth", utilization.DEPTHS)
+def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
+    workload = word_count(seed=1, partitions=2, depth=depth)
+    timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
+    topology = program_of(workload, timeline=timeline).topology
+    given = utilization.setup(depth, 1.0).parameters
+    placement = str(given["placement"]).split(",")
+    assert len(placement) == topology.task_count
+    slots = [int(number) for number in str(given["slots"]).split(",")]
+    assert sum(slots) == topology.task_count
+    for task, node in enumerate(placement[:-1]):
+        assert int(node) == topology.place(task)[1] % 2
+
+
+def test_restarts_count_from_the_kill() -> None:
+    failures = pd.DataFrame({"action": ["kill"] * 2, "target": ["r1n1"] * 2, "at_s": [3.0, 9.0]})
+    incidents = pd.DataFrame(
+        {"event": ["restarted"] * 3, "target": ["r1n1", "r2n1", "r1n1"], "at_s": [4.0, 9.5, 11.0]}
+    )
+    outcome = Outcome(series={"failures": failures, "incidents": incidents})
+    assert utilization.restarts_s(outcome) == pytest.approx(1.5)
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows = [
+        {"depth": depth, "interval": label, "interval_s": 1.25, "measured": share,
+         "model": share + 0.02, "replayed": share - 0.02, "repeat": 0, "cost_s": 0.1,
+         "restart_s": 1.5, "kills": 5}
+        for depth in utilization.DEPTHS
+        for label, share in ((OPTIMAL, 0.8), (LONG, 0.4))
+    ]  # fmt: skip
+    passes = pd.DataFrame(
+        [
+            {"depth": depth, "variant": name, "output_equals_truth": True,
+             "output_equals_twin": True, "contradictions": 0, "kills_done": kills,
+             "failures_planned": kills, "difference_from_truth": ""}
+            for depth in utilization.DEPTHS
+            for name, kills in (("cost", 0), ("optimal", 5), ("long", 5))
+        ]
+    )  # fmt: skip
+    return {"utilization": pd.DataFrame(rows), "passes": passes}
+
+
+def test_every_sentence_can_hold_and_can_fail() -> None:
+    assert [claim.held for claim in utilization.claims(made_up())] == [True] * 4
+    table = made_up()
+    table["utilization"]["measured"] = 0.1
+    table["passes"]["output_equals_truth"] = False
+    assert [claim.held for claim in utilization.claims(table)] == [False] * 4
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure()
+        utilization.draw(made_up(), figure)
+    assert len(figure.axes) == 2
