@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from harness.cluster.base import Action
-from harness.engines.base import NOT_SCORED, Scored
+from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.engines.contributions import tuple_success
 from harness.engines.disturbances import BREAKS, aftermath, disturbances, planned, reached
 from harness.engines.passes import PassRecord
@@ -84,6 +84,7 @@ def judge(
         "dropped_rows": _dropped(failed),
         "twin_dropped_rows": _dropped(twin),
         "restarts": _restarts(failed),
+        **_adaptations(failed),
         "drained": failed.drained,
         "died": failed.died,
         "mistimed": mistimed,
@@ -358,6 +359,25 @@ def _dropped(record: PassRecord) -> int:
 
 def _restarts(record: PassRecord) -> int:
     return int((record.incidents["event"] == "restarted").sum()) if len(record.incidents) else 0
+
+
+def _adaptations(record: PassRecord) -> dict[str, Any]:
+    """What changes of the plan cost in all, and what the last one kept."""
+    events = record.incidents
+    changes = events[events["event"] == EventKind.ADAPTED.value] if len(events) else events
+    if not len(changes):
+        return {
+            "plan_changes": 0,
+            "plan_cost": 0,
+            "plan_value_before": None,
+            "plan_value_after": None,
+        }
+    return {
+        "plan_changes": len(changes),
+        "plan_cost": int(changes["cost"].sum()),
+        "plan_value_before": float(changes["value_before"].iloc[-1]),
+        "plan_value_after": float(changes["value_after"].iloc[-1]),
+    }
 
 
 def _incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:

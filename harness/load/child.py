@@ -33,6 +33,14 @@ _PRACTICE, _PRACTICE_S = 200, 20.0
 _POLL_S = 0.05
 
 
+_WALL_AHEAD_S = time.time() - time.monotonic()
+"""Read once, when this process begins: a wall clock that is set meanwhile moves no schedule."""
+
+
+def _now_unix_s() -> float:
+    return time.monotonic() + _WALL_AHEAD_S
+
+
 class _Sender:
     """One stream: where it is in its schedule, and how to go on."""
 
@@ -55,7 +63,7 @@ class _Sender:
 
     def advance(self) -> int:
         """Send what is due; returns how many records that were."""
-        elapsed_s = time.time() - self._start_unix_s
+        elapsed_s = _now_unix_s() - self._start_unix_s
         due = self.stream.rate.due(elapsed_s)
         until = min(due, self.sent + _MOST_AT_ONCE)
         if len(self._producer) > _MOST_QUEUED:
@@ -67,7 +75,7 @@ class _Sender:
         intended = self.stream.rate.intended_s(indices) + self._start_unix_s
         for partition in range(self.stream.partitions):
             self._send(partition, indices, intended)
-        self.lag.add(time.time() - intended)
+        self.lag.add(_now_unix_s() - intended)
         count = until - self.sent
         self.sent = until
         self._mark(elapsed_s if until == due else float(intended[-1]) - self._start_unix_s)
@@ -128,7 +136,7 @@ class _Sender:
         """One record of each slice tells how long delivery takes."""
         self._count(error, message)
         if error is None:
-            self.delivery.add(np.array([time.time() - message.timestamp()[1] / 1000]))
+            self.delivery.add(np.array([_now_unix_s() - message.timestamp()[1] / 1000]))
 
     def summary(self) -> dict[str, Any]:
         return {

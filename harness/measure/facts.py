@@ -54,6 +54,10 @@ FACTS: Mapping[str, str] = {
     "drained": "Whether the engine delivered everything within the time allowed after the load.",
     "died": "The engine's last words, if it ended and did not come back.",
     "restarts": "How often a query was started again.",
+    "plan_changes": "How often the plan was adapted to the rates while it ran.",
+    "plan_cost": "Resource units of the replicas that these changes started.",
+    "plan_value_before": "Output fidelity of the plan before its last change, at the new rates.",
+    "plan_value_after": "Output fidelity of the plan after its last change.",
     "dropped_rows": "Rows that the watermark dropped; any in the twin make a run invalid.",
     # the load and the machine
     "records": "How many records were sent.",

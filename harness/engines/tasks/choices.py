@@ -33,6 +33,7 @@ PARAMETERS: Mapping[str, str] = {
     "bound_s": "how long a failure must last before output is tentative (0)",
     "placement": "task to the node of its first primary, by number and comma (in turn, by rack)",
     "replicas_at": "where replicas go, task:node by number and comma (any node, by rack and load)",
+    "late": "nodes that may join while the pass runs, by number and comma (none)",
     "slots": "how many copies a node takes, one number or one for each node with commas (so many "
     "that the loss of the largest rack is borne)",
     "tuples_per_s": "the declared speed of a node (0: as fast as it is)",
@@ -107,10 +108,11 @@ def infos(
 def placement_of(
     given: Mapping[str, Any], nodes: Sequence[NodeInfo], wiring: Wiring
 ) -> tuple[int, ...]:
-    """Task to the node of its first primary."""
+    """Task to the node of its first primary; by default of those that are there from the start,
+    in turn."""
     chosen = numbers(given, "placement")
     if not chosen:
-        return spread(wiring, nodes)
+        return spread(wiring, nodes, late=late_of(given, len(nodes)))
     if len(chosen) != len(wiring.names) or not all(node in range(len(nodes)) for node in chosen):
         raise UsageError(
             f"the placement {chosen} is for {len(chosen)} tasks; the program has "
@@ -118,6 +120,17 @@ def placement_of(
             remedy="make the placement for this topology and this cluster",
         )
     return chosen
+
+
+def late_of(given: Mapping[str, Any], nodes: int) -> frozenset[int]:
+    """The nodes for which a pass does not wait."""
+    late = frozenset(numbers(given, "late"))
+    if not late < set(range(nodes)):
+        raise UsageError(
+            f"nodes {sorted(late)} are late, of nodes 0 to {nodes - 1}",
+            remedy="name nodes of this cluster, and leave one that is there from the start",
+        )
+    return late
 
 
 def replicas_of(

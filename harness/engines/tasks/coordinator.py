@@ -13,7 +13,6 @@ import asyncio
 import os
 import secrets
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -310,7 +309,6 @@ class CoordinatorProcess:
                 "node": member.number,
                 "boot": member.boot,
                 "at_us": now_us(),
-                "at_unix_s": time.time(),
                 **more,
             }
         )

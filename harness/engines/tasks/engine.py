@@ -19,6 +19,7 @@ from harness.engines.tasks.adapting import Adapting, SourceRates
 from harness.engines.tasks.choices import (
     PARAMETERS,
     infos,
+    late_of,
     links_of,
     number,
     placement_of,
@@ -77,7 +78,10 @@ class TaskEngine:
         self.setup = setup
 
     def check(self) -> None:
-        self.fleet.wait_for_nodes(range(len(self.fleet.nodes)))
+        """Return when every node is connected that a pass waits for."""
+        nodes = len(self.fleet.nodes)
+        late = late_of(self.setup.parameters, nodes)
+        self.fleet.wait_for_nodes([node for node in range(nodes) if node not in late])
 
     def targets(self) -> Sequence[Node]:
         return self.fleet.nodes
@@ -341,7 +345,7 @@ class TaskEngine:
             left = event["event"] == "left"
             yield Event(
                 kind=EventKind.FAILED if left else EventKind.RESTARTED,
-                at_unix_s=event["at_unix_s"],
+                at_unix_s=self._unix_s(event["at_us"]),
                 target=self.fleet.nodes[event["node"]].name,
                 cause=f"life {event['boot']} of the node {'ended' if left else 'began'}",
             )

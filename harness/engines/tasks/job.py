@@ -7,7 +7,7 @@ a network is ever unpickled; each process builds the program anew from the workl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -149,10 +149,15 @@ def wiring_for(workload: Workload, batch_us: int, choices: Mapping[str, Any]) ->
     return hosted(tables.program_of(workload, timeline=timeline, **choices)).wiring
 
 
-def spread(wiring: Wiring, nodes: Sequence[NodeInfo]) -> tuple[int, ...]:
-    """Primaries dealt out over the nodes one by one, rack by rack in turn."""
+def spread(
+    wiring: Wiring, nodes: Sequence[NodeInfo], *, late: Set[int] = frozenset()
+) -> tuple[int, ...]:
+    """Primaries dealt out over the nodes one by one, rack by rack in turn, ``late`` ones left
+    out."""
     racks: dict[str, list[int]] = {}
     for number, node in enumerate(nodes):
+        if number in late:
+            continue
         racks.setdefault(node.rack, []).append(number)
     longest = max(len(members) for members in racks.values())
     order = [m[i] for i in range(longest) for m in racks.values() if i < len(m)]

@@ -50,6 +50,8 @@ class Disturb(StrEnum):
     """A node is frozen for a while, its connections stay open."""
     SERVER = "server"
     """Kafka or Redis is frozen for a while; for no time: killed, which ends the run."""
+    JOIN = "join"
+    """Nodes of a worker that was dead when the pass began come to it."""
     CUT = "cut"
     """A rack is cut off the network for a while: it goes on alone, and nobody hears it."""
     COORDINATOR = "coordinator"
@@ -176,7 +178,7 @@ class Trial:
         self.cut: list[Victim] = []
         """Nodes that a cut has reached, in order."""
         self.coordinator_kills = 0
-        self.start_unix_s = 0.0
+        self.start_unix_s = self._start_s = 0.0
         self.truth = pd.DataFrame()
         """What was due."""
 
@@ -228,7 +230,9 @@ class Trial:
         engine.begin(work)
         try:
             generator.wait_ready()
-            self.start_unix_s = align(time.time() + HEAD_START_S, self.workload.slide_s)
+            now_unix_s = time.time()
+            self.start_unix_s = align(now_unix_s + HEAD_START_S, self.workload.slide_s)
+            self._start_s = time.monotonic() + self.start_unix_s - now_unix_s
             generator.start(self.start_unix_s)
             engine.begins_at(self.start_unix_s)
             for at_s, step in self._steps(disturbances):
@@ -252,7 +256,7 @@ class Trial:
         self.engine.raise_problems()
 
     def _wait_until(self, at_s: float) -> None:
-        while (left := self.start_unix_s + at_s - time.time()) > 0:
+        while (left := self._start_s + at_s - time.monotonic()) > 0:
             self._look()
             time.sleep(min(left, 0.2))
 
@@ -302,6 +306,8 @@ class Trial:
                 fleet.start_coordinator()
                 assert self.engine.job is not None, "the pass has begun"
                 fleet.begin(self.engine.job)
+            case Disturb.JOIN:
+                fleet.cluster.apply(Action.RESTART, disturbance.target)
             case Disturb.PAUSE:
                 fleet.cluster.apply(Action.PAUSE, disturbance.target)
             case Disturb.SERVER:

@@ -1,0 +1,90 @@
+"""Nodes that join while a pass runs, and a wall clock that jumps meanwhile."""
+
+from __future__ import annotations
+
+import ast
+import time
+from pathlib import Path
+
+import pytest
+
+import harness.engines.tasks
+from harness.cluster.base import Action
+from harness.cluster.local.cluster import LocalCluster
+from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.trial import Disturb, Disturbance, Trial
+from harness.protocol.effects import CopyEvent
+from tests.cluster.helpers import eventually
+from tests.tasks.live import kill, trial
+
+LIVE = (pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow)
+WALL = {"time", "time_ns", "localtime", "gmtime", "ctime", "now", "utcnow", "today"}
+READS = {
+    "clocks.py": 1,  # to compare instants of two machines
+    "engine.py": 1,  # what the wall clock is ahead, once a pass
+    "trial.py": 1,  # when the load begins
+    "driver.py": 2,  # for the log alone
+}
+
+
+def test_the_wall_clock_is_read_where_it_is_known_to_be() -> None:
+    """Everything else counts time by the monotonic clock, which nobody can set."""
+    found = {}
+    for path in Path(harness.engines.tasks.__path__[0]).glob("*.py"):
+        calls = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in WALL
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("time", "datetime", "date")
+        ]
+        if calls:
+            found[path.name] = len(calls)
+    assert found == READS
+
+
+class Jumping(Trial):
+    """The harness's wall clock is an hour ahead from the first disturbance on."""
+
+    patch: pytest.MonkeyPatch
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        right = time.time
+        self.patch.setattr(time, "time", lambda: right() + 3_600)
+        super()._disturb(disturbance)
+
+
+class TestLive:
+    pytestmark = LIVE
+
+    def test_a_worker_joins_while_it_runs(
+        self, cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
+    ) -> None:
+        """The second rack is dead when the pass begins; it gets the replicas once it has joined,
+        and goes on alone when the first one dies."""
+        engine.check()
+        assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
+        eventually(lambda: set(engine.fleet.connected()) == {0, 1})
+        one = trial(engine, tmp_path, "active", 14, late="2,3")
+        done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(11, "r1")])
+        assert done.kills == 2
+        assert done.failures == 0, done
+        assert engine.job is not None
+        assert set(engine.job.placement) == {0, 1}
+        notes = [noted for noted in engine.notes() if noted.node in (2, 3)]
+        ready = {n.note.task for n in notes if n.note.event is CopyEvent.READY}
+        assert ready == set(range(7)), "every task has a copy there"
+        assert any(n.note.event is CopyEvent.PROMOTED for n in notes)
+
+    def test_a_wall_clock_that_jumps_changes_nothing(
+        self, engine: TaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = trial(engine, tmp_path, "checkpoint")
+        usual.__class__ = Jumping
+        assert isinstance(usual, Jumping)
+        usual.patch = monkeypatch
+        done = usual.run([kill(2, "r1n1"), kill(4, "r2n2")])
+        assert done.kills == 2
+        assert done.failures == 0, done
