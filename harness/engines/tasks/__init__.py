@@ -18,6 +18,8 @@ module                  what it does
 `pacing`                a node's declared speed and a link's delay, by timers
 `reading`               what the out topic held, and what it should have held
 `contenders`            the papers' schemes with the plans of their own planners
+`adapting`              a plan that follows the rates
+`noticed`               what was noticed in a pass, as events of the contract
 `trial`                 a pass that is disturbed on purpose
 `draw`, `endure`        what is done to it, drawn from a seed; and one pass after the other
 ======================  =======================================================================

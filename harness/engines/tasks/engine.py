@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
-from harness.engines.base import Engine, EngineKind, Event, EventKind, Needs, Scored, Setup, Work
+from harness.engines.base import Engine, EngineKind, Event, Needs, Scored, Setup, Work
 from harness.engines.codec import from_parts
-from harness.engines.restoration import Noted, Restorations
+from harness.engines.restoration import Noted
 from harness.engines.tasks.adapting import Adapting, SourceRates
 from harness.engines.tasks.choices import (
     PARAMETERS,
@@ -29,6 +29,7 @@ from harness.engines.tasks.choices import (
 )
 from harness.engines.tasks.fleet import Fleet
 from harness.engines.tasks.job import Job, files_of, wiring_for
+from harness.engines.tasks.noticed import Noticed
 from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
@@ -137,12 +138,18 @@ class TaskEngine:
         return results
 
     def events(self) -> Sequence[Event]:
+        noticed = Noticed(
+            names=self._running().wiring.names,
+            nodes=self.fleet.nodes,
+            notes=self.notes(),
+            ahead_us=self._unix_us,
+        )
         found = [
-            *self._recoveries(),
-            *self._deaths(),
-            *self._unstored(),
-            *self._dropped(),
-            *self._adapted(),
+            *noticed.recoveries(),
+            *noticed.lives([*self._events("left"), *self._events("joined")]),
+            *noticed.unstored(),
+            *noticed.fenced(self._fenced),
+            *noticed.adapted(self.adapting.done if self.adapting is not None else ()),
         ]
         return sorted(found, key=lambda event: event.at_unix_s)
 
@@ -282,111 +289,9 @@ class TaskEngine:
             )
         )
 
-    def _adapted(self) -> Iterator[Event]:
-        """Changes of the plan, and how long until the replicas that were started took part."""
-        names = self._running().wiring.names
-        ready = [
-            (noted.at_us, noted.note.task)
-            for noted in self.notes()
-            if noted.note.event is CopyEvent.READY and noted.note.term is None
-        ]
-        for change in self.adapting.done if self.adapting is not None else ():
-            there = [
-                min((at for at, of in ready if of == task and at > change.at_us), default=None)
-                for task in change.started
-            ]
-            known = [at for at in there if at is not None]
-            whole = len(known) == len(there)
-            yield Event(
-                kind=EventKind.ADAPTED,
-                at_unix_s=self._unix_s(change.at_us),
-                cause=", ".join(f"{name} {rate:.0f}/s" for name, rate in change.rates.items()),
-                detail={
-                    "started": ", ".join(names[task] for task in change.started),
-                    "retired": ", ".join(names[task] for task in change.retired),
-                    "cost": change.cost,
-                    "value_before": change.value_before,
-                    "value_after": change.value_after,
-                    "ready_after_s": (max(known) - change.at_us) / 1e6 if whole and known else None,
-                },
-            )
-
-    def _recoveries(self) -> Iterator[Event]:
-        """Per loss of a node: that it was noticed, and that the last of its tasks is back."""
-        names = self._running().wiring.names
-        ways = {(way.task, way.term): way for way in Restorations(self.notes()).every()}
-        for lost in _losses(self.lost_primaries()):
-            node = self.fleet.nodes[lost[0].note.node].name
-            at_unix_s = self._unix_s(lost[0].at_us)
-            detail = {
-                "tasks": ", ".join(names[noted.note.task] for noted in lost),
-                "detected_unix_s": at_unix_s,
-            }
-            yield Event(
-                kind=EventKind.DETECTED,
-                at_unix_s=at_unix_s,
-                target=node,
-                cause=lost[0].note.why,
-                detail=detail,
-            )
-            mine = [ways.get((n.note.task, n.note.term or 0)) for n in lost]
-            back = [way for way in mine if way is not None and way.restored_us is not None]
-            if len(back) == len(lost):
-                yield Event(
-                    kind=EventKind.RECOVERED,
-                    at_unix_s=self._unix_s(max(way.restored_us or 0 for way in back)),
-                    target=node,
-                    cause=", ".join(sorted({way.how for way in back})),
-                    detail=detail,
-                )
-
-    def _deaths(self) -> Iterator[Event]:
-        for event in (*self._events("left"), *self._events("joined")):
-            left = event["event"] == "left"
-            yield Event(
-                kind=EventKind.FAILED if left else EventKind.RESTARTED,
-                at_unix_s=self._unix_s(event["at_us"]),
-                target=self.fleet.nodes[event["node"]].name,
-                cause=f"life {event['boot']} of the node {'ended' if left else 'began'}",
-            )
-
-    def _unstored(self) -> Iterator[Event]:
-        """Checkpoints that the store had no room for: the task goes on without them."""
-        for noted in self.notes():
-            if noted.note.event is CopyEvent.UNSTORED:
-                yield Event(
-                    kind=EventKind.FAILED,
-                    at_unix_s=self._unix_s(noted.at_us),
-                    target=self._running().wiring.names[noted.note.task],
-                    cause="a checkpoint was not stored",
-                    detail={"error": noted.note.why},
-                )
-
-    def _dropped(self) -> Iterator[Event]:
-        """What copies that had been replaced still published."""
-        for fenced in self._fenced:
-            yield Event(
-                kind=EventKind.FENCED,
-                at_unix_s=fenced.at_ms / 1000,
-                target=self._running().wiring.names[fenced.sink],
-                cause=f"term {fenced.term} was over",
-            )
-
-    def _unix_s(self, at_us: int) -> float:
-        return (at_us + self._unix_us) / 1e6
-
     def lost_primaries(self) -> list[Noted]:
         """What the coordinator gave up, in the order of time."""
         return [noted for noted in self.notes() if noted.note.event is CopyEvent.LOST]
-
-
-def _losses(lost: Sequence[Noted]) -> list[list[Noted]]:
-    """What the coordinator gave up, by node and instant: a node's tasks are lost at once."""
-    groups: dict[tuple[int, int], list[Noted]] = {}
-    for noted in lost:
-        if noted.note.node >= 0:
-            groups.setdefault((noted.note.node, noted.at_us), []).append(noted)
-    return list(groups.values())
 
 
 class TaskEngineKind(EngineKind):

@@ -1,0 +1,133 @@
+"""What the engine noticed in a pass, as events of the contract of all engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.cluster.base import Node
+from harness.engines.base import Event, EventKind
+from harness.engines.restoration import Noted, Restorations
+from harness.engines.tasks.adapting import Adaptation
+from harness.engines.tasks.reading import Fenced
+from harness.protocol.effects import CopyEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noticed:
+    """Notes of the coordinator and the nodes, by names."""
+
+    names: Sequence[str]
+    """Of the tasks."""
+    nodes: Sequence[Node]
+    notes: Sequence[Noted]
+    """In the order of time."""
+    ahead_us: int
+    """What the wall clock was ahead of the clock of the notes when the pass began."""
+
+    def recoveries(self) -> Iterator[Event]:
+        """Per loss of a node: that it was noticed, and that the last of its tasks is back."""
+        ways = {(way.task, way.term): way for way in Restorations(self.notes).every()}
+        for lost in self._losses():
+            node = self.nodes[lost[0].note.node].name
+            at_unix_s = self._unix_s(lost[0].at_us)
+            detail = {
+                "tasks": ", ".join(self.names[noted.note.task] for noted in lost),
+                "detected_unix_s": at_unix_s,
+            }
+            yield Event(
+                kind=EventKind.DETECTED,
+                at_unix_s=at_unix_s,
+                target=node,
+                cause=lost[0].note.why,
+                detail=detail,
+            )
+            mine = [ways.get((n.note.task, n.note.term or 0)) for n in lost]
+            back = [way for way in mine if way is not None and way.restored_us is not None]
+            if len(back) == len(lost):
+                yield Event(
+                    kind=EventKind.RECOVERED,
+                    at_unix_s=self._unix_s(max(way.restored_us or 0 for way in back)),
+                    target=node,
+                    cause=", ".join(sorted({way.how for way in back})),
+                    detail=detail,
+                )
+
+    def _losses(self) -> list[list[Noted]]:
+        """What the coordinator gave up, by node and instant: a node's tasks are lost at once."""
+        groups: dict[tuple[int, int], list[Noted]] = {}
+        for noted in self.notes:
+            if noted.note.event is CopyEvent.LOST and noted.note.node >= 0:
+                groups.setdefault((noted.note.node, noted.at_us), []).append(noted)
+        return list(groups.values())
+
+    def lives(self, events: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+        """Nodes that joined and left, as the coordinator told it."""
+        for event in events:
+            left = event["event"] == "left"
+            yield Event(
+                kind=EventKind.FAILED if left else EventKind.RESTARTED,
+                at_unix_s=self._unix_s(event["at_us"]),
+                target=self.nodes[event["node"]].name,
+                cause=f"life {event['boot']} of the node {'ended' if left else 'began'}",
+            )
+
+    def unstored(self) -> Iterator[Event]:
+        """Checkpoints that the store had no room for: the task goes on without them."""
+        for noted in self.notes:
+            if noted.note.event is CopyEvent.UNSTORED:
+                yield Event(
+                    kind=EventKind.FAILED,
+                    at_unix_s=self._unix_s(noted.at_us),
+                    target=self.names[noted.note.task],
+                    cause="a checkpoint was not stored",
+                    detail={"error": noted.note.why},
+                )
+
+    def fenced(self, found: Sequence[Fenced]) -> Iterator[Event]:
+        """What copies that had been replaced still published."""
+        for fenced in found:
+            yield Event(
+                kind=EventKind.FENCED,
+                at_unix_s=fenced.at_ms / 1000,
+                target=self.names[fenced.sink],
+                cause=f"term {fenced.term} was over",
+            )
+
+    def adapted(self, changes: Sequence[Adaptation]) -> Iterator[Event]:
+        """Changes of the plan, and how long until the replicas that were started took part."""
+        for change in changes:
+            ready = [self._ready_us(task, change.at_us) for task in change.started]
+            known = [at_us for at_us in ready if at_us is not None]
+            whole = bool(known) and len(known) == len(ready)
+            yield Event(
+                kind=EventKind.ADAPTED,
+                at_unix_s=self._unix_s(change.at_us),
+                cause=", ".join(f"{name} {rate:.0f}/s" for name, rate in change.rates.items()),
+                detail={
+                    "started": ", ".join(self.names[task] for task in change.started),
+                    "retired": ", ".join(self.names[task] for task in change.retired),
+                    "cost": change.cost,
+                    "value_before": change.value_before,
+                    "value_after": change.value_after,
+                    "ready_after_s": (max(known) - change.at_us) / 1e6 if whole else None,
+                },
+            )
+
+    def _ready_us(self, task: int, after_us: int) -> int | None:
+        """When a replica of ``task`` first had its state."""
+        return next(
+            (
+                noted.at_us
+                for noted in self.notes
+                if noted.note.event is CopyEvent.READY
+                and noted.note.task == task
+                and noted.note.term is None
+                and noted.at_us > after_us
+            ),
+            None,
+        )
+
+    def _unix_s(self, at_us: int) -> float:
+        return (at_us + self.ahead_us) / 1e6
