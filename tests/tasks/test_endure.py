@@ -15,6 +15,8 @@ from harness.engines.tasks.choices import infos, placement_of, scheme_of
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.draw import (
     AWAY_S,
+    BACK_S,
+    RACK_BACK_S,
     RACK_GAP_S,
     RUN_S,
     SERVERS,
@@ -154,13 +156,27 @@ def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
 
 def test_schedules_kill_everything_and_leave_time() -> None:
     found = [d for number in range(40) for d in schedule(1, number, NODES, servers=SERVERS)]
-    assert {d.kind for d in found} == set(Disturb) - {Disturb.CUT}
+    assert {d.kind for d in found} == set(Disturb) - {Disturb.CUT, Disturb.JOIN}
     assert {d.target for d in found if d.kind is Disturb.KILL} >= {"r1", "r2", "r1n1", "r2n2"}
     for number in range(40):
         racks = [d.at_s for d in schedule(1, number, NODES) if d.target in ("r1", "r2")]
         assert all(b - a >= RACK_GAP_S - 0.01 for a, b in pairwise(racks))
         last = [d.at_s + d.for_s for d in schedule(1, number, NODES)]
         assert last == sorted(last)
+
+
+def test_what_is_dead_is_not_killed_again() -> None:
+    for number in range(20):
+        away_s = AWAY_S[number % len(AWAY_S)]
+        dead_until_s: dict[str, float] = {}
+        for one in schedule(3, number, NODES, away_s=away_s):
+            nodes = [node.name for node in NODES if one.target in (node.name, node.rack)]
+            if one.kind is not Disturb.KILL:
+                continue
+            if len(nodes) == 1 and any(dead_until_s.get(n.name, 0) <= one.at_s for n in NODES):
+                assert dead_until_s.get(one.target, 0) <= one.at_s + 0.001
+            back_s = BACK_S if len(nodes) == 1 else RACK_BACK_S
+            dead_until_s |= dict.fromkeys(nodes, one.at_s + away_s + back_s)
 
 
 def test_with_cuts_one_rack_at_a_time_is_away_and_the_other_not_killed() -> None:

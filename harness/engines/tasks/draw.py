@@ -23,8 +23,11 @@ from harness.seeds import derive_seed
 from workloads.base import Workload
 from workloads.catalogue import workload_entry
 
-MEAN_GAP_S = 1.5
-"""Between two disturbances; a node is back after about half of it."""
+MEAN_GAP_S = 1.2
+"""Between two disturbances."""
+BACK_S, RACK_BACK_S = 0.7, 4.0
+"""How long after its death a node usually lives again, alone and with its worker, beside what it
+stays away at least: before that there is nothing to kill."""
 FIRST_S, CALM_S = 1.0, 1.5
 """A pass begins and ends without disturbances for so long."""
 RACK_GAP_S = 15.0
@@ -41,8 +44,9 @@ PAUSES_S = (0.3, 2.5)
 CUTS_S = (0.3, 5.0)
 """Some end before the coordinator suspects anything. Nodes and the coordinator die meanwhile,
 too, but no other rack: something must be left that works."""
-RUN_S = 40.0
-AWAY_S = (0.0, 0.0, 0.5, 2.0)
+RUN_S = 90.0
+"""Long, so that starting a pass and judging it cost little per kill."""
+AWAY_S = (0.0, 0.0, 0.5, 1.5)
 """How long a pass's nodes stay away at least, each as likely."""
 TIGHT = 1 / 3
 """Of the passes: as many slots as there are copies, in all."""
@@ -117,15 +121,17 @@ def schedule(
     seconds: float = RUN_S,
     servers: Sequence[str] = (),
     cuts: bool = False,
+    away_s: float = 0.0,
 ) -> list[Disturbance]:
     """What is done in the ``number``-th pass; with ``servers`` these are frozen, and with
-    ``cuts`` racks are cut off, too."""
+    ``cuts`` racks are cut off, too. ``away_s``: how long the dead stay away at least."""
     chance = random.Random(derive_seed(seed, f"pass {number}"))
     racks = sorted({node.rack for node in nodes})
     names = [node.name for node in nodes]
     shares = dict(SHARES) | ({"server": SERVER_SHARE} if servers else {})
     shares |= {"cut": CUT_SHARE} if cuts else {}
     found: list[Disturbance] = []
+    back_at_s: dict[str, float] = {}
     at_s, rack_at_s, healed_at_s = FIRST_S, -RACK_GAP_S, 0.0
     while True:
         kind = chance.choices(list(shares), list(shares.values()))[0]
@@ -138,8 +144,10 @@ def schedule(
         if kind == "cut" and at_s < healed_at_s:
             kind = "node"
         if kind == "rack":
-            rack_at_s = at_s
-            found.append(_at(at_s, Disturb.KILL, chance.choice(racks)))
+            rack_at_s, rack = at_s, chance.choice(racks)
+            found.append(_at(at_s, Disturb.KILL, rack))
+            dead = [node.name for node in nodes if node.rack == rack]
+            back_at_s |= dict.fromkeys(dead, at_s + away_s + RACK_BACK_S)
         elif kind == "coordinator":
             found.append(_at(at_s, Disturb.COORDINATOR))
         elif kind in ("pause", "server"):
@@ -153,7 +161,10 @@ def schedule(
             found.append(_at(at_s, Disturb.CUT, chance.choice(racks), lasting))
             healed_at_s = at_s + lasting
         else:
-            found.append(_at(at_s, Disturb.KILL, chance.choice(names)))
+            living = [name for name in names if back_at_s.get(name, 0.0) <= at_s]
+            victim = chance.choice(living or names)
+            found.append(_at(at_s, Disturb.KILL, victim))
+            back_at_s[victim] = at_s + away_s + BACK_S
 
 
 def _at(at_s: float, kind: Disturb, target: str = "", for_s: float = 0.0) -> Disturbance:

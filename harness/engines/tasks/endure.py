@@ -92,7 +92,15 @@ def endure(
         chosen = choose(seed, number, workloads, contenders or list(CONTENDERS))
         engine.setup = chosen.setup(nodes, rate_per_s, base)
         engine.check()
-        planned = schedule(seed, number, nodes, seconds=seconds, servers=servers, cuts=cuts)
+        planned = schedule(
+            seed,
+            number,
+            nodes,
+            seconds=seconds,
+            servers=servers,
+            cuts=cuts,
+            away_s=chosen.away_s,
+        )
         report(f"pass {number + 1}, {chosen}: {len(planned)} disturbances")
         place = directory / f"pass-{number}"
         place.mkdir()
