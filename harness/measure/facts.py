@@ -54,6 +54,7 @@ FACTS: Mapping[str, str] = {
     "drained": "Whether the engine delivered everything within the time allowed after the load.",
     "died": "The engine's last words, if it ended and did not come back.",
     "restarts": "How often a query was started again.",
+    "network_bytes": "Bytes that crossed the network, of all nodes; null where none is counted.",
     "plan_changes": "How often the plan was adapted to the rates while it ran.",
     "plan_cost": "Resource units of the replicas that these changes started.",
     "plan_value_before": "Output fidelity of the plan before its last change, at the new rates.",
