@@ -13,7 +13,9 @@ from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.cluster.docker import daemon
 from harness.cluster.docker.cluster import DockerCluster
-from harness.cluster.docker.daemon import RUN_LABEL
+from harness.cluster.docker.containers import Containers
+from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL
+from harness.cluster.docker.image import ensure_image
 from harness.cluster.links import LATENCY, RATE, Link
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
@@ -31,6 +33,51 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+class TestLinks:
+    """Of one container's cable; no server is needed."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def containers(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
+        client = client_or_skip()
+        run = secrets.token_hex(8)
+        directory = tmp_path_factory.mktemp("links")
+        found = Containers(client, run, ensure_image(client, silent), directory)
+        found.make_network()
+        client.containers.run(
+            ensure_image(client, silent),
+            ["python", "-c", PEER],
+            name=f"faultline-{run}-r1w1",
+            network=f"faultline-{run}",
+            networking_config={
+                f"faultline-{run}": client.api.create_endpoint_config(
+                    ipv4_address=found.address(10)
+                )
+            },
+            labels={RUN_LABEL: run, ROLE_LABEL: "r1w1"},
+            detach=True,
+        )
+        yield found
+        daemon.remove_run(client, run)
+        assert left_of(run) == []
+
+    def test_bytes_pass_a_declared_link_no_faster(self, containers: Containers) -> None:
+        if RATE not in containers.shapes():
+            pytest.skip("this kernel has no token bucket")
+        check_rate(partial(containers.shape, "r1w1"), containers.address(10))
+
+    def test_bytes_pass_a_declared_link_no_sooner(self, containers: Containers) -> None:
+        if LATENCY not in containers.shapes():
+            with pytest.raises(EnvironmentFailure, match="could not be laid"):
+                containers.shape("r1w1", Link(latency_s=0.05))
+            pytest.skip("this kernel has no netem")
+        check_latency(partial(containers.shape, "r1w1"), containers.address(10))
+
+    def test_what_lives_for_one_command_is_no_server(self, containers: Containers) -> None:
+        containers.shape("r1w1", None)
+        assert containers.states() == {"r1w1": "running"}
 
 
 class TestDockerCluster(ClusterContract):
@@ -86,23 +133,6 @@ class TestDockerCluster(ClusterContract):
         here.apply(Action.CUT, "r1n1")
         here.apply(Action.KILL, "r1n1")
         assert counted() >= used
-
-    @pytest.fixture
-    def peer(self, here: DockerCluster) -> str:
-        """The address of a program on r1w1 that moves bytes."""
-        container = here._containers.of("r1w1")
-        container.exec_run(["python", "-c", PEER], detach=True)
-        return here.nodes()[0].host  # it ends with the container, and serves until then
-
-    def test_bytes_pass_a_declared_link_no_faster(self, here: DockerCluster, peer: str) -> None:
-        if RATE not in here.shapes():
-            pytest.skip("this kernel has no token bucket")
-        check_rate(partial(here.shape, "r1n1"), peer)
-
-    def test_bytes_pass_a_declared_link_no_sooner(self, here: DockerCluster, peer: str) -> None:
-        if LATENCY not in here.shapes():
-            pytest.skip("this kernel has no netem")
-        check_latency(partial(here.shape, "r1n1"), peer)
 
     def test_a_link_lies_under_the_next_container_too(self, here: DockerCluster) -> None:
         if RATE not in here.shapes():
