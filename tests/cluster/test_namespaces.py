@@ -25,7 +25,15 @@ from harness.cluster.processes import marked
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
-from tests.cluster.helpers import PEER, PORT, connected, eventually, listener, unacknowledged
+from tests.cluster.helpers import (
+    PEER,
+    PORT,
+    connected,
+    eventually,
+    listener,
+    transfer_s,
+    unacknowledged,
+)
 from tests.cluster.inside import only_inside, only_outside, ran_inside, started_inside
 from tests.cluster.links import check_latency, check_rate
 from tests.cluster.stranger import NOBODY, try_as_stranger
@@ -172,6 +180,17 @@ class TestLinks:
         with subprocess.Popen(network.within("r1w1", command)) as process:
             yield "10.77.1.1"
             process.kill()
+
+    @only_inside
+    def test_a_namespace_that_somebody_ended_is_laid_again(self, network: Namespaces) -> None:
+        """For the next worker, with the same address; the bridge and the others stay."""
+        network._holders["r1w1"].kill()
+        network._holders["r1w1"].wait()
+        command = [sys.executable, "-S", "-c", PEER]
+        with subprocess.Popen(network.within("r1w1", command)) as process:
+            assert transfer_s("10.77.1.1", 1000, up=True) > 0
+            process.kill()
+        assert network.counted("r1w1") is not None
 
     @only_inside
     def test_bytes_pass_a_declared_link_no_faster(self, network: Namespaces, peer: str) -> None:

@@ -16,7 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -113,6 +113,7 @@ class Namespaces:
 
     def __init__(self) -> None:
         self._holders: dict[str, subprocess.Popen[bytes]] = {}
+        self._relay: Callable[[str], None] | None = None
 
     def worker_host(self, rack: int, number: int) -> str:
         return f"{_PREFIX}.{rack}.{number}"
@@ -124,10 +125,13 @@ class Namespaces:
             f"addr add {self.host}/16 dev {self._bridge}",
             f"link set {self._bridge} up",
         )
-        for worker, address in workers.items():
-            self._lay(run, directory, worker, address)
+        self._relay = lambda worker: self._lay(run, directory, worker, workers[worker])
+        for worker in workers:
+            self._relay(worker)
 
     def within(self, worker: str, command: Sequence[str]) -> list[str]:
+        if self._holders[worker].poll() is not None:
+            self._lay_again(worker)
         return [*self._enter(worker), *command]
 
     def cut(self, worker: str) -> None:
@@ -186,6 +190,15 @@ class Namespaces:
             "link set eth0 up",
             prefix=self._enter(worker),
         )
+
+    def _lay_again(self, worker: str) -> None:
+        """Somebody has ended what kept the namespace. What still runs in it could be reached by
+        nobody who is started now, so its cable goes, and a new namespace takes its place."""
+        assert self._relay is not None, "it was never laid"
+        holder = self._holders.pop(worker)
+        holder.communicate()
+        subprocess.run(["ip", "link", "del", _cable(worker)], check=False, capture_output=True)
+        self._relay(worker)
 
     def _enter(self, worker: str) -> list[str]:
         return ["nsenter", "--net", "--target", str(self._holders[worker].pid), "--"]
