@@ -228,7 +228,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes.set_xticks(
         range(len(medians)), [f"{scheme}\n{rate:,.0f} records/s" for scheme, rate in medians.index]
     )
-    axes.set_yscale("log")
+    if len(medians):
+        axes.set_yscale("log")
     axes.set_ylabel("detection to restored (ms)")
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))

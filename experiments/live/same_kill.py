@@ -146,7 +146,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
             mine = windows[(windows["engine"] == engine) & (windows["scheme"] == scheme)]
             _draw_line(axes, mine, label, color)
         axes.axvline(0, color=VERMILION, linewidth=1)
-        axes.set_yscale("log")
+        if len(windows):
+            axes.set_yscale("log")
         axes.set_ylabel("results late by (s)")
         axes.legend(loc="upper right")
     panels[0].annotate(

@@ -113,9 +113,10 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     by_size.set_xlabel("state per counter (MB)")
     by_size.set_ylabel("kill to restored (ms)")
     by_rate.set_xlabel("1,000 records/s, 1 KB of state")
-    for axes in (by_size, by_rate):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+    if table["restored_ms"].notna().any():
+        for axes in (by_size, by_rate):
+            axes.set_xscale("log")
+            axes.set_yscale("log")
     by_size.legend()
 
 

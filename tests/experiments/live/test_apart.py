@@ -48,6 +48,8 @@ def test_recovery_by_size_can_hold_and_can_fail() -> None:
     few = good[good["state_bytes"] == state.SIZES[0]]
     assert [claim.held for claim in state.claims(few)][2] is None
     state.draw(good, Figure())
+    state.draw(good.iloc[:0], Figure())
+    assert [claim.held for claim in state.claims(good.iloc[:0])] == [None] * 5
 
 
 def test_a_block_of_state_has_its_size_and_changes_with_every_batch() -> None:
@@ -158,3 +160,4 @@ def test_a_prediction_can_hold_and_can_fail() -> None:
     alone = good[good["how"] == "live"]
     assert [claim.held for claim in predicted.claims(alone)] == [True, None]
     predicted.draw(good, Figure())
+    predicted.draw(good.iloc[:0], Figure())
