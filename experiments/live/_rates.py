@@ -29,11 +29,11 @@ WATERMARK_S = 0.2
 """What the stock engine waits for late records: little, because they come in order."""
 LOAD_S = {
     Profile.SMOKE: (5.0, 2.0),
-    Profile.QUICK: (12.0, 6.0),
+    Profile.QUICK: (9.0, 3.0),
     Profile.PAPER: (60.0, 30.0),
 }
 """Seconds that are measured, and of warm-up before."""
-STOCK_WARMS_UP = 2.0
+STOCK_WARMS_UP = 3.0
 """So many times longer: a virtual machine compiles what it runs often."""
 WORDS, TOP = "word count", "top 100"
 

@@ -52,7 +52,7 @@ KEPT_S = 0.3
 second half is at most so much above that of the first."""
 CHECKPOINT_S = 2.0
 SATURATED_PER_S = 150_000.0
-KILLS = {Profile.SMOKE: 2, Profile.QUICK: 12, Profile.PAPER: 100}
+KILLS = {Profile.SMOKE: 2, Profile.QUICK: 10, Profile.PAPER: 100}
 LIMITS = {
     "seen_p50_ms": 25.0,
     "seen_p99_ms": 50.0,
@@ -382,33 +382,51 @@ _RECOVERIES = [
 _OURS = [
     point("rate", TASKS, rate_per_s=5_000.0),
     point("rate", TASKS, rate_per_s=20_000.0),
-    point("rate", TASKS, rate_per_s=50_000.0),
     point("rate", TASKS, rate_per_s=50_000.0, interval_s=0.5),
     point(SATURATION, TASKS, rate_per_s=SATURATED_PER_S, interval_s=0.5),
     point("rate", TASKS, workload=TOP, rate_per_s=5_000.0),
     point("rate", TASKS, workload=TOP, rate_per_s=50_000.0, interval_s=0.5),
     point(SATURATION, TASKS, workload=TOP, rate_per_s=SATURATED_PER_S, interval_s=0.5),
 ]
-_IN_MEMORY = [
-    point("rate", STRUCTURED, settings="memory", rate_per_s=5_000.0),
-    point("rate", STRUCTURED, settings="memory", rate_per_s=20_000.0),
-    point("rate", STRUCTURED, settings="memory", rate_per_s=20_000.0, interval_s=1.0),
-    point(SATURATION, STRUCTURED, settings="memory", rate_per_s=SATURATED_PER_S, interval_s=1.0),
-    point("rate", STRUCTURED, workload=TOP, settings="memory", rate_per_s=5_000.0),
-    point("rate", STRUCTURED, workload=TOP, settings="memory", rate_per_s=20_000.0),
-    point(
-        SATURATION,
+
+
+def _stock(
+    part: str, rate_per_s: float, *, workload: str = WORDS, settings: str = "memory",
+    interval_s: float = 0.1,
+) -> Point:  # fmt: skip
+    return point(
+        part,
         STRUCTURED,
-        workload=TOP,
-        settings="memory",
-        rate_per_s=SATURATED_PER_S,
-        interval_s=1.0,
-    ),
+        workload=workload,
+        settings=settings,
+        interval_s=interval_s,
+        rate_per_s=rate_per_s,
+    )
+
+
+_IN_MEMORY = [
+    _stock("rate", 5_000.0),
+    _stock("rate", 20_000.0),
+    _stock("rate", 20_000.0, interval_s=1.0),
+    _stock(SATURATION, SATURATED_PER_S, interval_s=1.0),
+    _stock("rate", 5_000.0, workload=TOP),
+    _stock(SATURATION, SATURATED_PER_S, workload=TOP, interval_s=1.0),
 ]
 _OTHERWISE = [
-    point("rate", STRUCTURED, settings=settings, rate_per_s=20_000.0)
-    for settings in STOCK
-    if settings != "memory"
+    _stock("rate", 20_000.0, settings=settings) for settings in STOCK if settings != "memory"
+]
+_QUICK = [*_RECOVERIES, *_OURS, *_IN_MEMORY, *_OTHERWISE]
+_FURTHER = [
+    point("rate", TASKS, rate_per_s=50_000.0),
+    point("rate", TASKS, rate_per_s=100_000.0, interval_s=0.5),
+    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0),
+    _stock("rate", 20_000.0, workload=TOP),
+    *(_stock("rate", 5_000.0, settings=settings) for settings in STOCK if settings != "memory"),
+    *(
+        _stock(SATURATION, SATURATED_PER_S, settings=settings, interval_s=1.0)
+        for settings in STOCK
+        if settings != "memory"
+    ),
 ]
 
 EXPERIMENT = Experiment(
@@ -422,11 +440,11 @@ EXPERIMENT = Experiment(
     chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
     grid={
         Profile.SMOKE: [point("recovery", TASKS, scheme="active", rate_per_s=200.0)],
-        Profile.QUICK: [*_RECOVERIES, *_OURS, *_IN_MEMORY, *_OTHERWISE],
-        Profile.PAPER: [*_RECOVERIES, *_OURS, *_IN_MEMORY, *_OTHERWISE],
+        Profile.QUICK: _QUICK,
+        Profile.PAPER: [*_QUICK, *_FURTHER],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 26, Profile.PAPER: 180},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 30, Profile.PAPER: 180},
     keeps=lambda point: f"{point['engine']} {point['settings']}",
     run=run,
     table=tabulate,
