@@ -20,6 +20,7 @@ class Assignments:
 
     def begin(self, count: int) -> None:
         """``count`` tasks that have never had a place."""
+        assert not self.tasks, "tasks are placed for the first time once"
         self.tasks = [Assignment() for _ in range(count)]
 
     def adopt(self, tasks: Sequence[Assignment]) -> None:
@@ -55,6 +56,7 @@ class Assignments:
     ) -> None:
         """A new copy under a number that none has had, in the place of the one before."""
         assignment = self.tasks[task]
+        assert position >= 0, f"task {task} from batch {position}"
         used = assignment.used + 1
         copy = Copy(
             task=task,
@@ -80,6 +82,7 @@ class Assignments:
         assignment = self.tasks[task]
         replica = assignment.replica
         assert replica is not None, f"task {task} has no replica to promote"
+        assert assignment.primary is None, f"task {task} has a primary"
         used = assignment.used + 1
         promoted = replace(replica, term=used)
         self.tasks[task] = replace(assignment, primary=promoted, replica=None, used=used)

@@ -60,6 +60,8 @@ class Computation:
 
     def begin(self, position: int, state: State) -> None:
         """Go on from there; what was computed before is void."""
+        assert position >= 0, f"position {position}"
+        assert state is not NoState.GONE, "a state to go on from"
         self.position, self.state = position, state
         self.busy = self.full = self.regaining = False
         self.ticket += 1
@@ -72,6 +74,10 @@ class Computation:
 
     def rewind(self, batch: int) -> None:
         """Nothing is remembered, so it goes back to where it is asked to."""
+        assert 0 <= batch <= self.position, f"from {self.position} back to {batch}"
+        assert self.tentative is None or not self.tentative.active, (
+            "a source computes nothing tentative"
+        )
         self.position, self.state = batch, self._initial
         self.busy = self.full = self.regaining = False
         self.ticket += 1
@@ -79,6 +85,7 @@ class Computation:
 
     @property
     def mode(self) -> Mode:
+        """Borealis' state of a node, by which of the two computations runs."""
         if self.tentative is None or not self.tentative.active:
             return Mode.STABLE
         return Mode.STABILIZATION if self._can_redo() else Mode.FAILURE
@@ -121,6 +128,7 @@ class Computation:
                 self._advance_tentative(run, redoes)
 
     def _process_next(self) -> None:
+        assert not self.busy, "one request at a time"
         self.busy = True
         self.ticket += 1
         if self.state is NoState.GONE:
@@ -188,7 +196,11 @@ class Computation:
         )
 
     def rebuilt(self, item: StateRebuilt) -> None:
+        """The state is back, unless the request is void by now."""
+        assert item.ticket <= self.ticket, f"an answer to request {item.ticket} of {self.ticket}"
         if item.ticket == self.ticket:
+            assert self.busy, "an answer that was not asked for"
+            assert item.state is not NoState.GONE, "a state that was rebuilt is there"
             self.busy = self.regaining = False
             self.state = item.state
 
@@ -200,6 +212,8 @@ class Computation:
         if item.ticket != self.ticket:
             return False
         batch = item.batch
+        assert self.busy, "an answer that was not asked for"
+        assert item.state is not NoState.GONE, "an operator gives a state back"
         assert batch == self.position, f"batch {batch} was processed where {self.position} is due"
         self.busy = False
         self.state = item.state
@@ -250,6 +264,7 @@ class Computation:
             assert self.state is not NoState.GONE, "the stable computation has its state"
             run.start(batch, self.state)
             self.state = NoState.GONE  # the way back is `Basis`
+        assert batch >= self.position, f"batch {batch} is stable already"
         run.busy = True
         copies = first and not run.rules.snapshot_every
         self._process(Run.TENTATIVE, batch, batch, run.state, inputs, copies)
@@ -290,6 +305,8 @@ class Computation:
         return suspends and whole and self._outlet.has_room(self.position)
 
     def validate(self) -> None:
+        """Assert what must hold of both computations between two inputs."""
+        assert not (self.regaining and not self.busy), "it regains a state that nobody gives"
         run = self.tentative
         if run is None:
             assert self.state is not NoState.GONE, (

@@ -53,6 +53,7 @@ class Durability:
 
     def load(self, position: int | None) -> None:
         """Ask for the checkpoint at ``position``, or for the latest."""
+        assert position is None or position >= 0, f"position {position}"
         self._speaker.emit(
             LoadCheckpoint(
                 cause=self._speaker.cause,
@@ -104,6 +105,8 @@ class Durability:
             self._store(checkpoint)
 
     def _store(self, checkpoint: Checkpoint) -> None:
+        assert checkpoint.task == self._speaker.task, "another task's checkpoint"
+        assert checkpoint.term <= (self._speaker.term or 0), "a checkpoint from a later term"
         self._speaker.emit(
             StoreCheckpoint(
                 cause=self._speaker.cause,
@@ -120,6 +123,8 @@ class Durability:
                 self._store(checkpoint)
 
     def confirmed(self, item: CheckpointStored) -> None:
+        """A checkpoint is durable: what it covers is never asked for again."""
+        assert item.position <= self._computation.position, "stored before it was computed"
         self._store_after = self._refusals = 0
         self.unstored.pop(item.position, None)
         if item.position <= self.stored:
@@ -133,6 +138,7 @@ class Durability:
         given room. Meanwhile upstream tasks keep what this one would need."""
         if item.position not in self.unstored:
             return
+        assert self._speaker.term is not None, "a replica stores nothing that could be refused"
         self._refusals = min(self._refusals + 1, MOST_DOUBLINGS)
         self._store_after = self._speaker.now + (self._heartbeat_us << self._refusals)
         self._speaker.note(CopyEvent.UNSTORED, self._computation.position, item.reason)

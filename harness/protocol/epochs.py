@@ -56,12 +56,14 @@ class Epochs:
                 return False
         else:
             complete = min(report.position for report in ready)
+        assert complete >= 0, f"batch {complete}"
         moved = complete != self.complete
         self.complete = complete
         return moved
 
     def _note_standstill(self, moved: int) -> None:
         """The leave to trim may have been lost, and a full buffer holds everybody up."""
+        assert 0 <= self._still < STILL, f"{self._still} sweeps without a move"
         self._still = self._still + 1 if moved == self._moved else 0
         self._moved = moved
         if self._still == STILL:

@@ -11,6 +11,7 @@ class Slot:
     __slots__ = ("first_at", "stable", "stable_count", "tentative")
 
     def __init__(self, width: int, now: int) -> None:
+        assert width > 0, "a task without upstream tasks reads the log, which counts as one"
         self.stable: list[Payload | None] = [None] * width
         self.stable_count = 0
         self.tentative: dict[int, Payload] = {}
@@ -37,6 +38,7 @@ class Inbox:
     def put_stable(self, index: int, batch: int, payload: Payload, now: int) -> bool:
         """Keep a stable part; False if there was one."""
         assert payload is not None, "None is reserved for parts that did not come"
+        assert 0 <= index < self.width, f"upstream {index} of {self.width}"
         slot = self._slot(batch, now)
         if slot.stable[index] is not None:
             return False
@@ -50,6 +52,7 @@ class Inbox:
     def put_tentative(self, index: int, batch: int, payload: Payload, now: int) -> bool:
         """Keep a tentative part, in place of an older one; False if a stable one is there."""
         assert payload is not None, "None is reserved for parts that did not come"
+        assert 0 <= index < self.width, f"upstream {index} of {self.width}"
         slot = self._slot(batch, now)
         if slot.stable[index] is not None:
             return False
@@ -75,10 +78,12 @@ class Inbox:
         return batch
 
     def drop_below(self, position: int) -> None:
+        """Forget what the task has left behind."""
         for batch in [batch for batch in self.slots if batch < position]:
             del self.slots[batch]
 
     def drop_from(self, end: int) -> None:
+        """Forget what a task that goes back has no room for."""
         for batch in [batch for batch in self.slots if batch >= end]:
             del self.slots[batch]
 
@@ -87,3 +92,7 @@ class Inbox:
         first, last = min(self.slots), max(self.slots)
         assert position <= first, f"batch {first} is kept where {position} comes next"
         assert last < position + window, f"batch {last} is kept where {position} comes next"
+        slot = self.slots[first]
+        came = [index for index, part in enumerate(slot.stable) if part is not None]
+        assert slot.stable_count == len(came), f"batch {first}: miscounted"
+        assert slot.tentative.keys().isdisjoint(came), f"batch {first}: a stable part is kept twice"

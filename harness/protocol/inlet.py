@@ -47,12 +47,16 @@ class Inlet:
         """A source has asked for all batches before this one."""
 
     def index(self, upstream: int) -> int:
+        """The place of an upstream task among the others."""
+        assert upstream in self._index, f"task {upstream} sends nothing to {self._speaker.task}"
         return self._index[upstream]
 
     def take(
         self, index: int, batch: int, payload: Payload, *, position: int, stable: bool, term: int
     ) -> None:
         """One part of one batch has come."""
+        assert stable or not self.source, "the log says nothing that it takes back"
+        assert batch >= 0, f"batch {batch}"
         if batch < position:
             return  # a duplicate
         if batch >= position + self.window:
@@ -66,6 +70,7 @@ class Inlet:
 
     def resumed(self, index: int, term: int) -> None:
         """An upstream task has a new primary."""
+        assert not self.source, "the log has no primary"
         self.seen_terms[index] = max(term, self.seen_terms[index])
 
     # -- asking ----------------------------------------------------------------------------
@@ -97,6 +102,7 @@ class Inlet:
     def request(self, index: int, needs: Needs) -> None:
         """Ask upstream ``index`` for every batch from the first one missing."""
         missing = self.inbox.next_missing(index, needs.position)
+        assert needs.acknowledged <= missing, "it asks for what it has said it will not ask for"
         speaker = self._speaker
         if self.source:
             self._read(missing, needs.position)
@@ -125,6 +131,8 @@ class Inlet:
                 self.request(index, needs)
 
     def _read(self, from_batch: int, position: int) -> None:
+        assert self.source, "only a source reads the log"
+        assert from_batch >= position, f"batch {from_batch} is behind position {position}"
         self.read_below = position + self.reading
         self._speaker.emit(
             ReadSource(
@@ -138,6 +146,7 @@ class Inlet:
 
     def read_on(self, position: int) -> None:
         """A source has moved: let it have a window of batches before it, and ask half-way."""
+        assert self.source, "only a source reads the log"
         if position + self.reading // 2 >= self.read_below:
             self.read_below = position + self.reading
             self._speaker.emit(

@@ -34,11 +34,13 @@ class Ledger:
         return self.stored == self.version
 
     def load(self, cause: str) -> LoadRegistry:
+        """Ask for the registry, and for a term."""
         return LoadRegistry(cause=cause, owner=self.owner)
 
     def take(self, item: RegistryLoaded) -> None:
         """Go on from what was loaded."""
         assert item.term > 0, "the store gives every coordinator a term"
+        assert item.term >= self.term, "a term never falls"
         self.term = item.term
         if isinstance(item.registry, Registry):
             self.version = self.stored = item.registry.version
@@ -46,14 +48,17 @@ class Ledger:
     def store(self, registry: Registry, cause: str) -> StoreRegistry:
         """Ask for the latest version to be stored."""
         assert registry.version == self.version, "only the latest version is worth storing"
+        assert self.loaded, "who has not read the registry decides nothing"
         return StoreRegistry(cause=cause, term=self.term, version=self.version, registry=registry)
 
     def note_stored(self, item: RegistryStored) -> bool:
         """Whether ``item`` is news, and the latest version is stored now."""
+        assert item.version <= self.version, "a version was stored that never was"
         if item.version <= self.stored:
             return False
         self.stored = item.version
         return self.settled
 
     def validate(self) -> None:
+        """Assert that no decision was stored that was not made."""
         assert self.stored <= self.version, "a version was stored that never was"

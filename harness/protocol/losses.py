@@ -54,6 +54,8 @@ class Losses:
 
     def note(self, primary: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
         """``primary`` was given up; it had last reported ``position``."""
+        assert primary.term is not None, "only a primary's loss is one"
+        assert position >= 0, f"position {position}"
         loss = self.tasks.get(primary.task)
         if loss is None:
             self.tasks[primary.task] = Loss(since=now, position=position)
@@ -68,6 +70,7 @@ class Losses:
 
     def note_takeover(self, replica: Copy) -> None:
         """``replica`` was promoted: if it is known to be there, its task is not lost."""
+        assert replica.term is None, "it is told what the copy was before"
         if self._members.report(replica) is not None:
             self.tasks.pop(replica.task, None)
 
@@ -122,6 +125,8 @@ class Losses:
         return max((report.position - 1 for report in reports), default=0)
 
     def _forge(self, task: int, last_batch: int, before_term: int, cause: str) -> Iterator[Effect]:
+        assert task in self.tasks, f"task {task} is not lost"
+        assert before_term > 0, "terms begin at 1"
         for below in self._wiring.downstream[task]:
             message = UpstreamClosed(
                 cause=cause,

@@ -31,6 +31,8 @@ class Member:
 
     def heard(self, item: HeartbeatReceived, now: int) -> None:
         """It lives."""
+        assert item.boot >= self.boot, f"boot {item.boot} is over"
+        assert now >= self.heard_at, "time goes forward"
         self.alive, self.boot, self.heard_at = True, item.boot, now
         self.reports = {(report.task, report.incarnation): report for report in item.copies}
 

@@ -133,6 +133,7 @@ class NodeMachine:
         return effects
 
     def _sort(self) -> None:
+        assert self.copies.keys() <= self._hosted, "a copy that nobody has ordered"
         self.copies = dict(sorted(self.copies.items()))
         self._of_task = {}
         for copy in self.copies.values():
@@ -169,6 +170,9 @@ class NodeMachine:
 
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless every copy's state makes sense."""
+        for task, copies in self._of_task.items():
+            assert len(copies) <= 2, f"{len(copies)} copies of task {task} on node {self.node}"
+        assert sum(map(len, self._of_task.values())) == len(self.copies), "a copy is counted twice"
         for copy in self.copies.values():
             copy.validate()
 

@@ -11,6 +11,8 @@ class Outbox:
     __slots__ = ("acknowledged", "outputs")
 
     def __init__(self, width: int, position: int = 0) -> None:
+        assert width > 0, "a task without downstream tasks publishes, which counts as one"
+        assert position >= 0, f"position {position}"
         self.acknowledged = [position] * width
         """Per downstream task, the first batch it may still ask for."""
         self.outputs: dict[int, tuple[Payload, ...]] = {}
@@ -21,6 +23,7 @@ class Outbox:
         return min(self.acknowledged)
 
     def put(self, batch: int, outputs: tuple[Payload, ...]) -> None:
+        """Keep a batch's output, unless nobody can ask for it any more."""
         assert len(outputs) == len(self.acknowledged), "one output per downstream task"
         assert batch not in self.outputs, f"batch {batch} was computed twice"
         if batch >= self.oldest:
@@ -28,6 +31,7 @@ class Outbox:
 
     def trim(self, index: int, below: int) -> None:
         """Downstream task ``index`` will not ask for a batch before ``below`` again."""
+        assert 0 <= index < len(self.acknowledged), f"neighbour {index}"
         if below <= self.acknowledged[index]:
             return
         if not self.outputs:
@@ -39,6 +43,7 @@ class Outbox:
             self.outputs.pop(batch, None)
 
     def trim_all(self, below: int) -> None:
+        """No downstream task will ask for a batch before ``below`` again."""
         for index in range(len(self.acknowledged)):
             self.trim(index, below)
 

@@ -53,11 +53,13 @@ class Outlet:
     def restart(self, send_from: int) -> None:
         """Nothing is kept, and nobody needs a batch before ``send_from``: output of earlier ones
         comes from a state that is not whole yet, and is never sent."""
+        assert send_from >= 0, f"output from batch {send_from}"
         self.send_from = send_from
         self.outbox = Outbox(max(1, len(self.downstream)), send_from)
 
     def restore(self, outputs: Outputs, acknowledged: tuple[int, ...]) -> None:
         """What a checkpoint has kept."""
+        assert len(acknowledged) == max(1, len(self.downstream)), "a checkpoint of another wiring"
         self.outbox = Outbox(max(1, len(self.downstream)))
         self.outbox.acknowledged = list(acknowledged)
         self.outbox.outputs = dict(outputs)
@@ -70,6 +72,7 @@ class Outlet:
 
     def produced(self, batch: int, outputs: tuple[Payload, ...]) -> None:
         """A stable batch was processed."""
+        assert len(outputs) == max(1, len(self.downstream)), "one output per downstream task"
         if batch >= self.send_from:
             if batch not in self.outbox.outputs:
                 self.outbox.put(batch, outputs)
@@ -88,6 +91,8 @@ class Outlet:
             self._send(task, None, batch, payload, stable=True)
 
     def deliver_tentative(self, batch: int, outputs: tuple[Payload, ...]) -> None:
+        """Send or publish what was computed from partial input."""
+        assert self._speaker.term is not None, "a replica computes nothing tentative"
         if self.sink:
             if self.publisher.claimed:
                 self.publisher.tentative(batch, outputs[0])
@@ -116,10 +121,12 @@ class Outlet:
 
     def hold(self, position: int) -> None:
         """Keep corrections from ``position`` on until `release`."""
+        assert self._speaker.term is not None, "a replica has sent nothing to correct"
         if self.held_from is None:
             self.held_from = position
 
     def release(self) -> None:
+        """Let go of what `hold` has kept."""
         held, self.held_from = self.held_from, None
         if held is not None:
             self._deliver_since(held)
@@ -131,9 +138,12 @@ class Outlet:
     # -- sending once more -----------------------------------------------------------------
 
     def acknowledged(self, downstream: int, below: int) -> None:
+        """A downstream task will not ask for a batch before ``below`` again."""
+        assert downstream in self.downstream, f"task {downstream} gets nothing from this one"
         self.outbox.trim(self.downstream.index(downstream), below)
 
     def epoch_completed(self, item: EpochCompleted) -> None:
+        """Nobody goes back behind this epoch; a sink trims by what it has published."""
         if not self.sink:
             self.outbox.trim_all(item.position)
 
@@ -143,6 +153,8 @@ class Outlet:
 
     def replay(self, item: ReplayRequested, tentative: Outputs) -> None:
         """To the copy that asks, and no other."""
+        assert self.has(item.from_batch), f"batch {item.from_batch} is trimmed"
+        assert item.from_batch >= item.acknowledged, "asked for what was acknowledged"
         index = self.downstream.index(item.downstream)
         for batch, outputs in self.outbox.since(item.from_batch):
             if self.held_from is None or batch < self.held_from:
@@ -154,6 +166,7 @@ class Outlet:
 
     def refuse(self, item: ReplayRequested) -> None:
         """Asked for what is trimmed."""
+        assert not self.has(item.from_batch), "what is here is not refused"
         speaker = self._speaker
         speaker.tell(
             item.downstream,
@@ -170,6 +183,7 @@ class Outlet:
 
     def take_over(self) -> None:
         """A replica is promoted: what it held back goes out."""
+        assert self._speaker.term is not None, "only a primary sends"
         self._deliver_since(self.sent_below)
 
     def take_office(self) -> None:
@@ -187,6 +201,7 @@ class Outlet:
             speaker.tell(task, None, message)
 
     def progress_reported(self, item: ProgressReported) -> None:
+        """The primary has told how far its output has got; what it told itself is no news."""
         if self._speaker.term is not None:
             return
         self.sent_below = max(self.sent_below, item.sent_below)
@@ -221,6 +236,7 @@ class Outlet:
 
     def claimed(self, item: OutputClaimed, tentative: Outputs) -> None:
         """The partition is ours: publish what it lacks."""
+        assert self.sink, "only a sink has a partition"
         if self.publisher.claimed:
             return
         self.publisher.claim(item.next_stable, item.next_tentative)
@@ -243,6 +259,7 @@ class Outlet:
 
     def publish(self) -> None:
         """Append what waits, unless something is on its way."""
+        assert self.sink, "only a sink publishes"
         if self.publisher.take():
             self._append()
 

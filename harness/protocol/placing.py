@@ -72,6 +72,7 @@ class Placer:
     def in_order(self, tasks: Iterable[int]) -> list[int]:
         """The planner's order first, the others by number."""
         last = len(self._rank)
+        assert last <= len(self.wiring.tasks), "the order names a task twice"
         return sorted(tasks, key=lambda task: (self._rank.get(task, last), task))
 
     def _promote(self, task: int) -> Copy:
@@ -158,6 +159,7 @@ class Placer:
             return
         published = {sink: self.assigned.published(sink) for sink in self.wiring.sinks}
         starts = replay_starts(self.wiring, lost, self.assigned.positions(), published)
+        assert set(lost) <= starts.keys(), "who is lost starts again"
         for task, (position, send_from) in sorted(starts.items()):
             self.assigned.place(
                 task, nodes[task], start=Start.EMPTY, position=position, send_from=send_from

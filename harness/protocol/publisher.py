@@ -35,6 +35,7 @@ class Publisher:
     def claim(self, next_stable: int, next_tentative: int) -> None:
         """The partition is ours, and ends there."""
         assert not self.claimed, "an output partition is claimed once per term"
+        assert not self.queue, "something was queued for a partition of another"
         self.claimed = True
         self.next_stable = self.confirmed = next_stable
         self.next_tentative = max(next_tentative, next_stable)
@@ -68,6 +69,7 @@ class Publisher:
 
     def confirm(self, sequence: int) -> bool:
         """Records ``sequence`` are in the partition; False if that was known."""
+        assert sequence <= self.sequence, f"publication {sequence} of {self.sequence}"
         if sequence != self.sequence or not self.in_flight:
             return False
         for record in self.in_flight:
@@ -77,5 +79,8 @@ class Publisher:
         return True
 
     def validate(self) -> None:
+        """Assert what no sequence of outputs may break."""
         assert self.confirmed <= self.next_stable <= self.next_tentative, "the output's ends cross"
         assert self.claimed or not self.queue, "output was queued without a claim"
+        assert self.claimed or not self.in_flight, "output was sent without a claim"
+        assert self.sequence or not self.in_flight, "output is on its way, and has no number"

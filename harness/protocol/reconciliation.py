@@ -49,6 +49,7 @@ class Basis:
 
     def begin(self, position: int, state: State) -> None:
         """A new copy starts here: what came before is not known."""
+        assert position >= 0, f"position {position}"
         self._history.clear()
         self._start, self._state = position, state
 
@@ -96,6 +97,7 @@ class TentativeRun:
 
     def close(self, index: int, *, last_batch: int, before_term: int) -> None:
         """Upstream ``index`` may be taken as empty."""
+        assert index >= 0, f"upstream {index}"
         old = self.closed.get(index)
         self.closed[index] = Closed(
             last_batch=max(last_batch, old.last_batch if old else last_batch),
@@ -155,20 +157,28 @@ class TentativeRun:
         return False
 
     def start(self, position: int, state: State) -> None:
+        """Branch off the stable computation, which is there."""
         assert not self.active, "one tentative computation at a time"
         self.active, self.position, self.state = True, position, state
 
     def follow(self, position: int, state: State) -> None:
         """The stable computation has overtaken it, and is not done with what waits."""
+        assert self.active, "there is no tentative computation"
+        assert position >= self.position, "the stable computation is behind"
         self.position, self.state, self.busy = position, state, False
 
     def stop(self) -> None:
+        """The stable computation goes on alone; what was sent stays to be corrected."""
         self.active = self.busy = False
         self.state = None
 
     def validate(self, position: int) -> None:
+        """Assert what must hold where the stable computation is at ``position``."""
+        assert self.active or not self.busy, "it awaits an answer, and does not run"
         if self.active:
             assert self.position >= position, "the tentative computation is behind the stable one"
         if self.outputs:
             first = min(self.outputs)
             assert first >= position, f"tentative output {first} was corrected and is kept"
+            last = max(self.outputs)
+            assert not self.active or last < self.position, f"output {last} comes from nowhere"

@@ -28,6 +28,7 @@ def replay_starts(
             continue
         needs = [starts[t][0] if t in cone else positions[t] for t in wiring.downstream[task]]
         needed = min(needs) if needs else published[task]
+        assert needed >= 0, f"task {task}: batch {needed} is needed"
         starts[task] = (max(0, needed - wiring.memory[task] + 1), needed)
     return starts
 
@@ -35,6 +36,7 @@ def replay_starts(
 def source_start(wiring: Wiring, source: int, positions: Mapping[int, int]) -> int:
     """Where a source's new copy begins to read: what its slowest neighbour lacks. A neighbour
     that needs an earlier batch asks for it and the source goes back."""
+    assert not wiring.upstream[source], f"{wiring.names[source]} is no source"
     return min(positions.get(task, 0) for task in wiring.downstream[source])
 
 

@@ -37,6 +37,7 @@ class Story:
         self._entries: deque[tuple[int, Said, tuple[Said, ...]]] = deque(maxlen=kept)
 
     def note(self, now: int, item: Input, effects: Sequence[Effect]) -> None:
+        """Remember an input and what followed from it."""
         self._entries.append((now, said(item), tuple([said(effect) for effect in effects])))
 
     def tell(self) -> str:

@@ -141,26 +141,32 @@ class TaskMachine:
 
     @property
     def task(self) -> int:
+        """Its task's number."""
         return self.speaker.task
 
     @property
     def incarnation(self) -> int:
+        """Its own number, which no other copy of the task ever had."""
         return self.speaker.incarnation
 
     @property
     def term(self) -> int | None:
+        """A primary's number; None for a replica."""
         return self.speaker.term
 
     @property
     def primary(self) -> bool:
+        """Whether it sends its output on."""
         return self.speaker.term is not None
 
     @property
     def sink(self) -> bool:
+        """Whether it publishes."""
         return self.outlet.sink
 
     @property
     def position(self) -> int:
+        """The next batch of the stable computation."""
         return self.computation.position
 
     @property
@@ -170,6 +176,7 @@ class TaskMachine:
 
     @property
     def mode(self) -> Mode:
+        """Borealis' state of a node."""
         return self.computation.mode
 
     def report(self) -> CopyReport:

@@ -48,14 +48,17 @@ class Wiring:
 
     @property
     def tasks(self) -> range:
+        """Every task's number."""
         return range(len(self.names))
 
     @cached_property
     def sources(self) -> tuple[int, ...]:
+        """The tasks that read the log."""
         return tuple(task for task in self.tasks if not self.upstream[task])
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
+        """The tasks that publish."""
         return tuple(task for task in self.tasks if not self.downstream[task])
 
     @cached_property

@@ -57,6 +57,13 @@ class TaskUnderTest:
         self.machine.validate()
         return effects
 
+    def tick(self, now: int | None = None) -> list[do.TaskEffect]:
+        """The node's heartbeat."""
+        self.now = self.now if now is None else now
+        effects = self.machine.tick(cause=CAUSE, now=self.now)
+        self.machine.validate()
+        return effects
+
     def batch(
         self,
         number: int,

@@ -84,7 +84,7 @@ def test_a_checkpoint_that_was_not_confirmed_is_stored_again_at_the_next_tick() 
     t = TaskUnderTest()
     for number in range(3):
         t.advance(number)
-    again = t.machine.tick(cause="beat", now=10)
+    again = t.tick(now=10)
     assert only(again, do.StoreCheckpoint).checkpoint.position == 3
 
 
@@ -121,8 +121,8 @@ def test_output_is_replayed_to_the_copy_that_asks_until_it_is_acknowledged() -> 
 def test_a_stalled_copy_asks_again_and_a_moving_one_does_not() -> None:
     t = TaskUnderTest()
     t.advance(0)
-    assert messages(t.machine.tick(cause="beat", now=1), told.ReplayRequested) == []
-    asked = messages(t.machine.tick(cause="beat", now=2), told.ReplayRequested)
+    assert messages(t.tick(now=1), told.ReplayRequested) == []
+    asked = messages(t.tick(now=2), told.ReplayRequested)
     assert [(m.task, m.from_batch) for m in asked] == [(0, 1)]
 
 
@@ -208,7 +208,7 @@ def test_a_copy_whose_operator_raises_gives_up_and_says_why() -> None:
     assert t.machine.report().failed == "ValueError: no number"
     assert not t.machine.report().ready
     assert t.batch(1) == []
-    assert t.machine.tick(cause="beat", now=10) == []
+    assert t.tick(now=10) == []
 
 
 def test_a_failure_of_a_computation_that_is_void_is_not_the_copys() -> None:
@@ -239,7 +239,7 @@ def test_a_checkpoint_that_the_store_refuses_is_tried_again_ever_more_rarely() -
     tried = []
     for tick in range(1, 16):
         t.now = tick * beat
-        if [e for e in t.machine.tick(cause="b", now=t.now) if isinstance(e, do.StoreCheckpoint)]:
+        if [e for e in t.tick() if isinstance(e, do.StoreCheckpoint)]:
             tried.append(tick)
             refuse()
     assert tried == [2, 6, 14]
@@ -290,7 +290,7 @@ def test_a_copy_whose_outbox_is_full_waits_for_a_neighbour() -> None:
         t.advance(number)
     assert t.batch(4) == []
     assert t.machine.full
-    assert messages(t.machine.tick(cause="beat", now=1), told.ReplayRequested) == []
+    assert messages(t.tick(now=1), told.ReplayRequested) == []
     assert only(acknowledge(t, 1), do.ProcessBatch).batch == 4
 
 
@@ -308,8 +308,8 @@ def test_a_request_acknowledges_too_as_acknowledgements_may_be_lost() -> None:
     for number in range(3):
         below.done(only(below.batch(number, 1), do.ProcessBatch))
     below.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=3))
-    below.machine.tick(cause="beat", now=1)
-    [asked] = messages(below.machine.tick(cause="beat", now=2), told.ReplayRequested)
+    below.tick(now=1)
+    [asked] = messages(below.tick(now=2), told.ReplayRequested)
     assert (asked.from_batch, asked.acknowledged) == (3, 3)
 
 
@@ -404,7 +404,7 @@ def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
     t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
     t.done(only(t.batch(0, 2), do.ProcessBatch))
     t.tell(told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=1))
-    effects = t.machine.tick(cause="beat", now=t.scheme.trim_every_us)
+    effects = t.tick(now=t.scheme.trim_every_us)
     assert [m.sent_below for m in messages(effects, told.ProgressReported)] == [1]
 
 
@@ -413,8 +413,8 @@ def test_a_replica_that_took_over_stores_its_state_if_all_stands_still() -> None
     for number in range(4):
         t.advance(number)
     t.tell(told.CopyPromoted(cause=CAUSE, task=1, incarnation=1, term=4, coordinator=1))
-    assert [e for e in t.machine.tick(cause="b", now=1) if isinstance(e, do.StoreCheckpoint)] == []
-    stored = only(t.machine.tick(cause="b", now=2), do.StoreCheckpoint)
+    assert [e for e in t.tick(now=1) if isinstance(e, do.StoreCheckpoint)] == []
+    stored = only(t.tick(now=2), do.StoreCheckpoint)
     assert (stored.checkpoint.position, stored.checkpoint.term) == (4, 4)
 
 
@@ -427,8 +427,8 @@ def test_a_replica_that_took_over_and_went_on_tentatively_stores_its_state_too()
     t.tell(told.CopyPromoted(cause=CAUSE, coordinator=1, task=2, incarnation=1, term=4))
     t.batch(3, 0, term=4)
     t.done(only(t.tell(replace(closed(), before_term=9)), do.ProcessBatch))
-    t.machine.tick(cause="b", now=1)
-    effects = t.machine.tick(cause="b", now=2)
+    t.tick(now=1)
+    effects = t.tick(now=2)
     rebuild = only(effects, do.RebuildState)
     assert t.machine.mode is Mode.FAILURE, "nothing can be redone yet"
     t.tell(
@@ -436,7 +436,7 @@ def test_a_replica_that_took_over_and_went_on_tentatively_stores_its_state_too()
             cause=CAUSE, task=2, incarnation=1, ticket=rebuild.ticket, state=(0, 1, 2)
         )
     )
-    stored = only(t.machine.tick(cause="b", now=3), do.StoreCheckpoint).checkpoint
+    stored = only(t.tick(now=3), do.StoreCheckpoint).checkpoint
     assert (stored.position, stored.state) == (3, (0, 1, 2))
     assert t.machine.mode is Mode.FAILURE
 
@@ -655,8 +655,8 @@ def test_a_copy_that_stands_still_says_again_how_far_its_upstream_tasks_may_trim
     for batch in (0, 1):
         t.done(only(t.batch(batch, 1), do.ProcessBatch))
     t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=2))
-    t.machine.tick(cause=CAUSE, now=1)
-    [asked] = messages(t.machine.tick(cause=CAUSE, now=2), told.ReplayRequested)
+    t.tick(now=1)
+    [asked] = messages(t.tick(now=2), told.ReplayRequested)
     assert asked.acknowledged == 2
 
 
@@ -667,8 +667,8 @@ def test_who_has_sent_the_next_batch_already_is_told_again_how_far_to_trim() -> 
     t.done(only(t.batch(0, 1), do.ProcessBatch))
     t.tell(told.CheckpointStored(cause=CAUSE, task=2, incarnation=1, position=1))
     t.batch(1, 1)
-    t.machine.tick(cause=CAUSE, now=1)
-    effects = t.machine.tick(cause=CAUSE, now=2)
+    t.tick(now=1)
+    effects = t.tick(now=2)
     assert [item.task for item in messages(effects, told.ReplayRequested)] == [0]
     [again] = messages(effects, told.BatchesAcknowledged)
     assert (again.task, again.below) == (1, 1)
