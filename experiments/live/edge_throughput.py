@@ -27,7 +27,7 @@ from experiments.edge._runs import (
     RESTART_S,
     STRIKES_AFTER_S,
 )
-from experiments.live.recovery import CHECKED, equal_output
+from experiments.live._judged import CHECKED, equal_output
 from harness.claims import Claim
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup

@@ -270,19 +270,14 @@ def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Sequence[str]) ->
 
 def trades(mine: pd.DataFrame) -> pd.DataFrame:
     """Per scheme, over both models of failure: ``spent`` (processor seconds of the twin), ``lost``
-    (of the accuracy of first versions), ``recovery_s``; None where a part was not measured."""
+    (of the accuracy of first versions), ``recovery_s``; each over the cells where it was
+    measured, None where it was in none."""
     numbers = mine.assign(
         spent=pd.to_numeric(mine["twin_cpu_s"]),
         lost=1 - pd.to_numeric(mine["paper_accuracy_first"]),
         recovery_s=pd.to_numeric(mine["recovery_s"]),
     )
-    by_scheme = numbers.groupby("scheme", sort=False)
-    return pd.DataFrame(
-        {
-            name: by_scheme[name].mean().where(by_scheme[name].count() == by_scheme.size())
-            for name in ("spent", "lost", "recovery_s")
-        }
-    )
+    return numbers.groupby("scheme", sort=False)[["spent", "lost", "recovery_s"]].mean()
 
 
 def frontier(points: pd.DataFrame, measure: str) -> list[str]:
@@ -297,13 +292,14 @@ def frontier(points: pd.DataFrame, measure: str) -> list[str]:
 
 
 def _trade(axes: Axes, points: pd.DataFrame, measure: str) -> None:
-    best = points.loc[frontier(points, measure)]
-    axes.plot(best["spent"], best[measure], color=BLACK, linewidth=0.8, zorder=1)
+    best = frontier(points, measure)
+    line = points.loc[best]
+    axes.plot(line["spent"], line[measure], color=BLACK, linewidth=0.8, zorder=1)
     for name, row in points[["spent", measure]].dropna().iterrows():
         look = LOOKS[str(name)]
         axes.plot(
             [row["spent"]], [row[measure]], color=look.color, marker=look.marker, markersize=8,
-            linestyle="none",
+            linestyle="none", markeredgecolor=BLACK if name in best else look.color,
         )  # fmt: skip
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.margins(x=0.15)
@@ -325,7 +321,10 @@ def _legends(above: Any, below: Any, shown: Sequence[str]) -> None:
         Line2D([], [], color=LOOKS[n].color, marker=LOOKS[n].marker, linestyle="none", label=n)
         for n in shown
     ]
-    line = Line2D([], [], color=BLACK, linewidth=0.8, label="no other scheme beats these")
+    line = Line2D(
+        [], [], color=BLACK, linewidth=0.8, marker="o", markerfacecolor="white",
+        label="no other scheme beats these",
+    )  # fmt: skip
     below.legend(handles=[*marks, line], loc="outside lower center", ncols=len(shown) + 1)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
+from experiments.live._judged import CHECKED, equal_output, in_time, near
 from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
-from experiments.live.recovery import CHECKED, equal_output, in_time
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
 from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
@@ -39,7 +39,6 @@ FULL_S = 120
 """Four windows in a row are full."""
 AFTER_S = 15
 TENTATIVE = "first tentative output"
-NEAR_S, FAR = 0.1, 2.0
 MUCH = 2.0
 
 
@@ -210,7 +209,11 @@ def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
             measured={"factors": earlier.round(1).tolist(), "needed_once": UP_TO},
         ),
         _corrected(table["passes"]),
-        _near(latencies),
+        near(
+            latencies.set_index(["rate", "interval_s", "series", "engine"])["mean"].unstack(
+                "engine"
+            )
+        ),
     ]
 
 
@@ -224,26 +227,6 @@ def _corrected(passes: pd.DataFrame) -> Claim:
         measured={
             "tentative": pd.to_numeric(passes["tentative"]).tolist() if len(passes) else [],
             "left": left.tolist(),
-        },
-    )
-
-
-def _near(latencies: pd.DataFrame) -> Claim:
-    wide = latencies.set_index(["rate", "interval_s", "series", "engine"])["mean"].unstack("engine")
-    wide = wide.reindex(columns=[PACED, SIMULATED]).dropna()
-    ratio = wide[PACED] / wide[SIMULATED]
-    apart = (wide[PACED] - wide[SIMULATED]).abs()
-    near = (apart <= NEAR_S) | ((ratio <= FAR) & (ratio >= 1 / FAR))
-    return Claim(
-        text="Simulated and measured latency are near each other",
-        kind=ClaimKind.HYPOTHESIS,
-        held=bool(near.all()) if len(near) else None,
-        measured={
-            "median_measured_by_simulated": float(ratio.median()) if len(near) else None,
-            "largest_difference_s": float(apart.max()) if len(near) else None,
-            "pairs_near": int(near.sum()),
-            "pairs": len(near),
-            "tolerance": f"a factor of {FAR:g} or {NEAR_S} s",
         },
     )
 

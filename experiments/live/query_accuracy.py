@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from experiments.live.recovery import CHECKED, equal_output
+from experiments.live._judged import CHECKED, equal_output
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec

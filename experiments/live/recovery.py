@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
+from experiments.live._judged import CHECKED, equal_output, in_time, near
 from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
@@ -54,12 +55,6 @@ MUCH = 5.0
 PROPORTION = (1.5, 2.5)
 """Twice the rate, about twice the latency."""
 RAPIDLY = 1.5
-FAR = 2.0
-"""Simulated and measured latency are near if neither is more than so many times the other, or if
-they are less than `NEAR_S` apart."""
-NEAR_S = 0.1
-"""Of the time of the measured run: what finding and opening a checkpoint takes on Kafka and Redis,
-which the simulator does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +203,6 @@ def _latencies(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 POINT = ["engine", "window_s", "rate"]
-CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
@@ -248,11 +242,6 @@ def draw(table: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         "34 processes of one machine, killed for real, and the same in virtual time; speed of a "
         f"node chosen: {_topology.TUPLES_PER_S:,.0f} tuples/s",
     )
-
-
-def in_time(faster: float) -> str:
-    """What an axis says where a run is so many times faster than the papers'."""
-    return "" if faster == 1 else f"\nall times are 1/{faster:g} of the papers'"
 
 
 ENGINES = {SIMULATED: 0.0, PACED: 0.5, LIVE: 1.0}
@@ -318,7 +307,7 @@ def claims(table: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
         _ordered(means, "CKP-30s", "CKP-5s", "Checkpoint takes longer with a longer interval"),
         _storm_grows(means),
         _storm_or_checkpoint(means),
-        _near(latencies),
+        near(_by_engine(latencies)),
     ]
 
 
@@ -333,32 +322,6 @@ def _by_contender(latencies: pd.DataFrame) -> pd.DataFrame:
 def _by_engine(latencies: pd.DataFrame) -> pd.DataFrame:
     """Means: a row per cell and contender, a column per engine."""
     return latencies.set_index([*CELL, "contender", "engine"])["mean"].unstack("engine")
-
-
-def equal_output(passes: pd.DataFrame) -> Claim:
-    good = pd.Series(dtype=bool)
-    if len(passes):
-        good = (
-            passes["output_equals_truth"].eq(True)
-            & passes["output_equals_twin"].eq(True)
-            & passes["contradictions"].eq(0)
-            & (passes["kills_done"] >= 1)
-        )
-    bad = passes[~good] if len(passes) else passes
-    return Claim(
-        text="In every pass nodes were really killed, and the stable output equals the twin's and "
-        "the truth",
-        kind=ClaimKind.INVARIANT,
-        held=bool(good.all()) if len(passes) else None,
-        measured={
-            "passes": len(passes),
-            "equal": int(good.sum()),
-            "others": [
-                f"{one['variant']}: {one['difference_from_truth']}"
-                for one in bad.to_dict("records")
-            ],
-        },
-    )
 
 
 def _active(latencies: pd.DataFrame, engine: str) -> Claim:
@@ -429,27 +392,6 @@ def _storm_or_checkpoint(means: pd.DataFrame) -> Claim:
         kind=ClaimKind.PAPER,
         held=bool((short["Storm"] < short["CKP-30s"]).all()) if len(short) else None,
         measured={name: short[name].round(3).tolist() for name in ("Storm", "CKP-30s") if whole},
-    )
-
-
-def _near(latencies: pd.DataFrame) -> Claim:
-    wide = _by_engine(latencies).reindex(columns=[PACED, SIMULATED]).dropna()
-    apart = (wide[PACED] - wide[SIMULATED]).abs()
-    ratio = wide[PACED] / wide[SIMULATED]
-    factor = ratio.where(ratio >= 1, 1 / ratio)
-    near = (apart <= NEAR_S) | (factor <= FAR)
-    return Claim(
-        text="Simulated and measured latency are near each other",
-        kind=ClaimKind.HYPOTHESIS,
-        held=bool(near.all()) if len(near) else None,
-        measured={
-            "median_measured_by_simulated": float(ratio.median()) if len(near) else None,
-            "largest_difference_s": float(apart.max()) if len(near) else None,
-            "farthest": str(factor.idxmax()) if len(near) else None,
-            "pairs_near": int(near.sum()),
-            "pairs": len(near),
-            "tolerance": f"a factor of {FAR:g} or {NEAR_S} s",
-        },
     )
 
 

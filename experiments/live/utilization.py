@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from experiments.live.recovery import CHECKED, equal_output
+from experiments.live._judged import CHECKED, equal_output
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup

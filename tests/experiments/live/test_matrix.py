@@ -82,11 +82,14 @@ def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
     assert matrix.frontier(points, "lost") == ["cheap", "whole"]
 
 
-def test_a_trade_with_a_part_that_was_not_measured_has_no_point() -> None:
+def test_a_trade_is_over_the_cells_that_were_measured() -> None:
     table = made_up()
-    table["recovery_s"] = table["recovery_s"].where(table["failures"] == matrix.CORRELATED)
-    assert matrix.trades(table)["recovery_s"].isna().all()
-    assert matrix.trades(table)["lost"].notna().all()
+    mine = table[table["workload"] == "word-count"].copy()
+    mine["recovery_s"] = mine["recovery_s"].where(mine["failures"] == matrix.CORRELATED)
+    assert matrix.trades(mine).loc["checkpoint", "recovery_s"] == pytest.approx(2.0)
+    mine["recovery_s"] = None
+    assert matrix.trades(mine)["recovery_s"].isna().all()
+    assert matrix.trades(mine)["lost"].notna().all()
 
 
 def test_it_is_drawn() -> None:
