@@ -13,6 +13,8 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.run_directory import read_journal
 
 FOREIGN = Path(__file__).parent / "foreign.py"
+LIVES = 'grep -qs "^State:[[:space:]]*[RSDTtI]"'
+"""Finds the line of a process that is no zombie."""
 
 
 def describe(local: LocalCluster, directory: Path) -> Path:
@@ -59,7 +61,9 @@ def describe(local: LocalCluster, directory: Path) -> Path:
         ],
         "commands": {
             # Asked often, so no Python starts for it. What was killed and not waited for is down.
-            "up": "sh -c 'grep -qs \"^State:[[:space:]]*[RSDTtI]\" /proc/$(cat {pid_file})/status'",
+            "up": f"sh -c '{LIVES} /proc/$(cat {{pid_file}})/status'",
+            "up_process": f"sh -c '{LIVES} /proc/{{pid}}/status'",
+            "kill_process": "kill -KILL {pid}",
             "clock": "date +%s.%N",
             **{
                 order: f"{sys.executable} {FOREIGN} {order} {local.run} {{unit}} {{pid_file}}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from harness.cluster.external.cluster import ExternalCluster, check_executors, p
 from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.nodes import ExternalNodes
 from harness.cluster.external.settings import Command, ExternalSettings, read_settings
+from harness.cluster.external.shared import SharedNodes
+from harness.cluster.processes import HostProcess
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 
@@ -108,6 +111,8 @@ def _set(*keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
         (_set("commands", "kill", to="ssh 'x"), "commands.kill cannot be read", "mend"),
         (_set("commands", "kill", to=""), "commands.kill is empty", "program"),
         (_set("commands", "cut", to="true"), "only one of cut and heal", "both or neither"),
+        (_set("commands", "kill_process", to="kill {pid}"), "only one of kill_process", "both"),
+        (_set("commands", "kill", to="kill {pid}"), "a place {pid}", "{host}"),
         (_set("kafka", "mechanism", to="PLAIN"), "needs a user's name", "give both"),
     ],
 )
@@ -142,6 +147,50 @@ def test_a_shape_that_it_has_not_is_refused(tmp_path: Path) -> None:
         ExternalCluster(settings, ClusterSpec(racks=2, workers_per_rack=2))
     with pytest.raises(UsageError, match="are whole workers"):
         ExternalCluster(settings, ClusterSpec(nodes_per_worker=2))
+
+
+PROCESSES = {
+    "kill_process": "kill -KILL {pid}",
+    "up_process": "sh -c 'grep -qs \"^State:[[:space:]]*[RSDTtI]\" /proc/{pid}/status'",
+}
+
+
+@pytest.mark.slow
+def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: Path) -> None:
+    nodes = SharedNodes(scripted(tmp_path, **PROCESSES), PATH, 2)
+    assert [node.name for node in nodes.nodes] == ["r1n1", "r1n2", "r1n3", "r1n4", "r2n1", "r2n2"]
+    assert [node.worker for node in nodes.nodes][:4] == ["r1w1", "r1w1", "r1w2", "r1w2"]
+    first, second = nodes.nodes[:2]
+    with subprocess.Popen(["sleep", "600"]) as process:
+        host = HostProcess(worker="r1w1", pid=process.pid, started_ticks=0)
+        nodes.register(first, host)
+        with pytest.raises(UsageError, match="cannot host node r2n1"):
+            nodes.register(nodes.nodes[4], host)
+        assert all(nodes.alive().values())
+        (victim,) = nodes.apply_to(Action.KILL, [first], rack=False)
+        assert victim.felt
+        assert process.wait() == -9
+    assert not nodes.apply_to(Action.KILL, [first], rack=False)[0].reached
+    assert not nodes.apply_to(Action.KILL, [second], rack=False)[0].reached, "nobody lives there"
+    assert {name for name, up in nodes.alive().items() if not up} == {"r1n1"}
+    assert not nodes.apply_to(Action.RESTART, [first], rack=False)[0].reached, "its worker is up"
+    nodes.restore(lambda text: None)
+    assert all(nodes.alive().values())
+
+
+@pytest.mark.slow
+def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
+    nodes = SharedNodes(scripted(tmp_path, pause="true", resume="true", **PROCESSES), PATH, 2)
+    rack = [node for node in nodes.nodes if node.rack == "r1"]
+    victims = nodes.apply_to(Action.KILL, rack, rack=True)
+    assert [(victim.node, victim.reached) for victim in victims] == [
+        (node.name, True) for node in rack
+    ]
+    assert [name for name, up in nodes.alive().items() if up] == ["r2n1", "r2n2"]
+    with pytest.raises(UsageError, match="cannot pause r2n1 alone"):
+        nodes.apply_to(Action.PAUSE, [nodes.nodes[4]], rack=False)
+    assert nodes.usage()["r2n1"].cpu_s is None
+    assert list(nodes.clock_offset_s()) == [node.name for node in nodes.nodes]
 
 
 def scripted(directory: Path, **commands: str) -> ExternalSettings:

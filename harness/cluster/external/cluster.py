@@ -33,6 +33,7 @@ from harness.cluster.external.servers import (
     remove_topics,
 )
 from harness.cluster.external.settings import ExternalSettings, read_settings
+from harness.cluster.external.shared import SharedNodes
 from harness.cluster.owned import OwnedCluster
 from harness.cluster.ownership import ClusterRecord
 from harness.cluster.processes import HostProcess
@@ -70,7 +71,7 @@ class ExternalCluster(OwnedCluster):
         self._settings = settings
         self._kafka = replace(settings.kafka, topic_prefix=prefix)
         self._redis = replace(settings.redis, key_prefix=prefix)
-        self._nodes = ExternalNodes(settings, os.environ)
+        self._nodes = SharedNodes(settings, os.environ, spec.nodes_per_worker)
         self._made: list[str] = []
         self._healthy_at_s = 0.0
 
@@ -170,7 +171,7 @@ class ExternalCluster(OwnedCluster):
         self._healthy_at_s = time.monotonic()
 
     def nodes(self) -> Sequence[Node]:
-        return self._settings.nodes
+        return self._nodes.nodes
 
     def alive(self) -> Mapping[str, bool]:
         self.demand_started()
@@ -187,7 +188,8 @@ class ExternalCluster(OwnedCluster):
                 remedy=f"add a command `{action}` to it, or use "
                 + ", ".join(sorted(self.capabilities())),
             )
-        return self._nodes.apply(action, self.resolve(target))
+        nodes = self.resolve(target)
+        return self._nodes.apply_to(action, nodes, rack=nodes[0].name != target)
 
     def restore(self, report: Notify) -> None:
         self.demand_started()
@@ -199,11 +201,9 @@ class ExternalCluster(OwnedCluster):
         return self._nodes.usage()
 
     def register_host(self, node: str, host: HostProcess) -> None:
-        raise UsageError(
-            f"node {node} of the cluster of {self._settings.path} is a whole worker, so no process "
-            "can be registered for it",
-            remedy="use one node to a worker here",
-        )
+        self.demand_started()
+        (found,) = (each for each in self.resolve(node) if each.name == node)
+        self._nodes.register(found, host)
 
     def checkpoint_location(self, name: str) -> str:
         self.demand_started()
@@ -309,13 +309,7 @@ def _check_shape(settings: ExternalSettings, spec: ClusterSpec) -> None:
     racks: dict[str, int] = {}
     for node in settings.nodes:
         racks[node.rack] = racks.get(node.rack, 0) + 1
-    has = f"{len(racks)} rack(s) of {', '.join(map(str, racks.values()))} node(s)"
-    if spec.nodes_per_worker != 1:
-        raise UsageError(
-            f"{spec.nodes_per_worker} nodes to a worker were asked for, and the nodes of "
-            f"{settings.path} are whole workers",
-            remedy="use --cluster local or docker for what breaks parts of a worker",
-        )
+    has = f"{len(racks)} rack(s) of {', '.join(map(str, racks.values()))} worker(s)"
     if len(racks) < spec.racks or min(racks.values()) < spec.workers_per_rack:
         raise UsageError(
             f"{spec.racks} rack(s) of {spec.workers_per_rack} worker(s) were asked for, and "

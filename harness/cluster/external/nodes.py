@@ -181,15 +181,13 @@ class ExternalNodes:
     def _run(self, command: Command, node: Node) -> str:
         done = self._started(command, node)
         if done.returncode != 0:
-            words = " ".join(command.filled(self._settings.variables[node.name]))
-            raise EnvironmentFailure(
-                f"`{words}` ended with exit code {done.returncode}: {done.stderr.strip()[-500:]}",
-                remedy="try the command by hand",
-            )
+            raise ended_badly(command, self._settings.variables[node.name], done)
         return done.stdout
 
-    def _started(self, command: Command, node: Node) -> subprocess.CompletedProcess[str]:
-        words = command.filled(self._settings.variables[node.name])
+    def _started(
+        self, command: Command, node: Node, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        words = command.filled({**self._settings.variables[node.name], **more})
         try:
             return subprocess.run(
                 words,
@@ -214,3 +212,14 @@ class ExternalNodes:
     def _on_all(self, nodes: Sequence[Node], do: Callable[[Node], Any]) -> dict[str, Any]:
         with ThreadPoolExecutor(max(1, len(nodes))) as pool:
             return dict(zip((node.name for node in nodes), pool.map(do, nodes), strict=True))
+
+
+def ended_badly(
+    command: Command, values: Mapping[str, str], done: subprocess.CompletedProcess[str]
+) -> EnvironmentFailure:
+    """A command that could not do its part."""
+    return EnvironmentFailure(
+        f"`{' '.join(command.filled(values))}` ended with exit code {done.returncode}: "
+        f"{done.stderr.strip()[-500:]}",
+        remedy="try the command by hand",
+    )

@@ -34,7 +34,9 @@ _KAFKA = (
 _REDIS = ("url", "executors_url", "username", "password", "tls")
 _SPARK = ("master", "secret", "driver_host", "python", "code", "conf", "rack_conf")
 _CHECKPOINTS = ("uri", "remove")
-_EXTRA_COMMANDS = ("up", "clock", "usage")
+_EXTRA_COMMANDS = ("up", "clock", "usage", "kill_process", "up_process")
+_OF_PROCESSES = ("kill_process", "up_process")
+"""Commands that have a place {pid}."""
 _DEFAULT_TIMEOUT_S = 30.0
 
 
@@ -89,6 +91,10 @@ class ExternalSettings:
     clock: Command | None
     usage: Command | None
     timeout_s: float
+    kill_process: Command | None = None
+    """For several nodes to a worker: SIGKILL to the process ``{pid}`` of a worker."""
+    up_process: Command | None = None
+    """Whether it lives; given together with `kill_process`."""
 
     @property
     def name(self) -> str:
@@ -241,8 +247,14 @@ class _Reader:
         known = [*(action.value for action in Action), *_EXTRA_COMMANDS, "timeout_s"]
         table = self._table(value, "commands", known, required=("up", "kill", "restart"))
         places = min(variables.values(), key=len)
-        found = {name: self._command(table, name, places) for name in table if name != "timeout_s"}
-        for one, other in (("pause", "resume"), ("cut", "heal")):
+        found = {
+            name: self._command(
+                table, name, {**places, "pid": ""} if name in _OF_PROCESSES else places
+            )
+            for name in table
+            if name != "timeout_s"
+        }
+        for one, other in (("pause", "resume"), ("cut", "heal"), _OF_PROCESSES):
             if (one in found) != (other in found):
                 raise self._wrong(
                     "commands", f"has only one of {one} and {other}", "give both or neither"
@@ -252,6 +264,8 @@ class _Reader:
             "up": found["up"],
             "clock": found.get("clock"),
             "usage": found.get("usage"),
+            "kill_process": found.get("kill_process"),
+            "up_process": found.get("up_process"),
             "timeout_s": float(table.get("timeout_s", _DEFAULT_TIMEOUT_S)),
         }
 
