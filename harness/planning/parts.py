@@ -11,7 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,13 +55,83 @@ class Step:
         return self.gain / self.cost if self.cost else 0.0
 
 
+class Ranked(Sequence[Step]):
+    """Steps of one part, best first, made into `Step` values only when one is looked at."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        operators: tuple[str, ...],
+        masks: Sequence[Booleans],
+        *,
+        places: NDArray[np.int64],
+        tasks: Booleans,
+        gains: NDArray[np.float64],
+        costs: NDArray[np.float64],
+    ) -> None:
+        """``tasks`` are rows of flags over the part's tasks, whose numbers are ``places``;
+        ``masks`` say which of them each operator has."""
+        self._topology, self._operators, self._masks = topology, operators, masks
+        self._places, self._tasks, self._gains, self._costs = places, tasks, gains, costs
+        self._made: dict[int, Step] = {}
+        self.most = float(costs.max(initial=0.0))
+        """What the dearest costs."""
+
+    def __len__(self) -> int:
+        return len(self._gains)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step]: ...
+    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        step = self._made.get(index)
+        if step is None:
+            step = self._made[index] = self._step(index)
+        return step
+
+    def _step(self, index: int) -> Step:
+        row = self._tasks[index]
+        tasks = np.zeros(self._topology.task_count, dtype=np.bool_)
+        tasks[self._places] = row
+        touched = [(row & mask).any() for mask in self._masks]
+        operators = frozenset(compress(self._operators, touched))
+        return Step(tasks, operators, float(self._gains[index]), round(float(self._costs[index])))
+
+    def within(self, budget: int) -> Ranked:
+        """Those that cost no more."""
+        return self._some(np.flatnonzero(self._costs <= budget))
+
+    def through(self, name: str) -> Step | None:
+        """The first with a task of operator ``name``."""
+        rows = np.flatnonzero(self._tasks[:, self._masks[self._operators.index(name)]].any(axis=1))
+        return self[int(rows[0])] if len(rows) else None
+
+    def reordered(self, worth: NDArray[np.float64]) -> Ranked:
+        """By falling ``worth``, one number for each."""
+        return self._some(np.argsort(-worth, kind="stable"))
+
+    def _some(self, rows: NDArray[np.int64]) -> Ranked:
+        return Ranked(
+            self._topology,
+            self._operators,
+            self._masks,
+            places=self._places,
+            tasks=self._tasks[rows],
+            gains=self._gains[rows],
+            costs=self._costs[rows],
+        )
+
+
 class Part(ABC):
     """Operators whose replication is decided together, for one query."""
 
     operators: tuple[str, ...]
 
     @abstractmethod
-    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> list[Step]:
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> Ranked:
         """What could be added to ``plan`` within ``budget`` units, best density first; nothing
         that contains a ``barred`` task."""
 
@@ -69,22 +141,29 @@ class FullOperator(Part):
 
     def __init__(self, evaluator: Evaluator, name: str) -> None:
         self.operators = (name,)
+        self._topology = evaluator.topology
         own = evaluator.topology.tasks(name)
+        self._places = np.arange(own.start, own.stop)
         self._worth = significant(evaluator.influence[own])
-        self._tasks = own.start + np.argsort(-self._worth, kind="stable")
+        self._order = np.argsort(-self._worth, kind="stable")
         self._cost = evaluator.topology.operator(name).cost
-        self._first = own.start
+        self._mask = [np.ones(len(self._places), dtype=np.bool_)]
 
-    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> list[Step]:
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> Ranked:
         """The most valuable task that is not replicated yet."""
         taken = plan if barred is None else plan | barred
-        left = self._tasks[~taken[self._tasks]]
-        if not len(left) or self._cost > budget:
-            return []
-        tasks = np.zeros(len(plan), dtype=np.bool_)
-        tasks[left[0]] = True
-        worth = float(self._worth[left[0] - self._first])
-        return [Step(tasks, frozenset(self.operators), worth, self._cost)]
+        left = self._order[~taken[self._places[self._order]]][: int(self._cost <= budget)]
+        tasks = np.zeros((len(left), len(self._places)), dtype=np.bool_)
+        tasks[np.arange(len(left)), left] = True
+        return Ranked(
+            self._topology,
+            self.operators,
+            self._mask,
+            places=self._places,
+            tasks=tasks,
+            gains=self._worth[left],
+            costs=np.full(len(left), float(self._cost)),
+        )
 
 
 class Structured(Part):
@@ -114,10 +193,12 @@ class Structured(Part):
         self._costs = topology.costs[self._local.tasks].astype(float)
         self._segment_costs = self._segments * self._costs
         self._weights = np.concatenate([_unit_weights(evaluator, unit) for unit in cut])
-        self._operator_of = [
-            (name, np.isin(self._local.tasks, np.r_[topology.tasks(name)]))
-            for name in self.operators
+        self._masks = [
+            (self._local.tasks >= own.start) & (self._local.tasks < own.stop)
+            for own in (topology.tasks(name) for name in self.operators)
         ]
+        self._whole: dict[int, list[int]] = {}
+        """What completes a segment, where that does not depend on the plan."""
         self._prepare_needs(_needs(topology, sub, cut, position, joins=evaluator.joins))
 
     def _prepare_needs(self, needs: Needs) -> None:
@@ -130,7 +211,7 @@ class Structured(Part):
             for far in dict.fromkeys(far for fars in self._needs_of for far in fars)
         }
 
-    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> list[Step]:
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> Ranked:
         """Every segment that is not replicated yet, alone if that adds to the objective and
         otherwise with the segments that it needs; none that exceeds the budget."""
         own = plan[self._local.tasks]
@@ -138,8 +219,6 @@ class Structured(Part):
         if barred is not None and barred.any():
             costs[(self._segments & barred[self._local.tasks]).any(axis=1)] = np.inf
         open_ = np.flatnonzero((costs > 0) & (costs <= budget))
-        if not len(open_):
-            return []
         candidates = self._segments[open_]
         values = self._local.values(np.vstack([own, own | candidates]))
         least = ROUNDING * abs(values[0])
@@ -161,16 +240,31 @@ class Structured(Part):
         costs: NDArray[np.float64],
     ) -> None:
         """Complete ``candidates[rows]``, which are the segments ``segments[rows]``."""
+        fixed = not self._readings.per_unit and bool((costs < np.inf).all())
+        choice = self._choice if fixed else self._chosen(costs)
+        for row in rows.tolist():
+            segment = int(segments[row])
+            whole = self._whole.get(segment) if fixed else None
+            if whole is None:
+                whole = list(self._completed(segment, choice))
+                if fixed:
+                    self._whole[segment] = whole
+            candidates[row, whole] = True
+
+    @cached_property
+    def _choice(self) -> Mapping[Tree, int]:
+        """For tasks of which one is needed, the segment with one of them that gives most."""
+        return self._chosen(np.zeros(len(self._weights)))
+
+    def _chosen(self, costs: NDArray[np.float64]) -> Mapping[Tree, int]:
         worth = np.where(costs < np.inf, self._weights, -1.0)
         if self._readings.per_unit:
             worth = worth / np.maximum(costs, 1e-9)
-        choice = {
+        return {
             far: int(through[worth[through].argmax()])
             for far, through in self._rows_through.items()
             if len(through) and worth[through].max() >= 0
         }
-        for row in rows.tolist():
-            candidates[row, list(self._completed(int(segments[row]), choice))] = True
 
     def segments_per_task(self, plan: Booleans | None = None) -> NDArray[np.int64]:
         """In how many segments each task is, shape ``(tasks,)``; with a ``plan`` only those count
@@ -201,21 +295,19 @@ class Structured(Part):
         gains: NDArray[np.float64],
         costs: NDArray[np.float64],
         budget: int,
-    ) -> list[Step]:
+    ) -> Ranked:
         """Steps with a gain and within the budget, best density first, ties in their order."""
         useful = np.flatnonzero((gains > 0) & (costs > 0) & (costs <= budget))
-        density = significant(gains[useful] / costs[useful])
-        order = useful[np.argsort(-density, kind="stable")]
-        kept = candidates[order]
-        tasks = np.zeros((len(order), self._topology.task_count), dtype=np.bool_)
-        tasks[:, self._local.tasks] = kept
-        touched = np.array([kept[:, mask].any(axis=1) for _, mask in self._operator_of]).T
-        return [
-            Step(row, frozenset(compress(self.operators, flags)), gain, round(cost))
-            for row, flags, gain, cost in zip(
-                tasks, touched.tolist(), gains[order].tolist(), costs[order].tolist(), strict=True
-            )
-        ]
+        order = useful[np.argsort(-significant(gains[useful] / costs[useful]), kind="stable")]
+        return Ranked(
+            self._topology,
+            self.operators,
+            self._masks,
+            places=self._local.tasks,
+            tasks=candidates[order],
+            gains=gains[order],
+            costs=costs[order],
+        )
 
 
 def parts_of(evaluator: Evaluator, sink: str, *, readings: Readings = PRINTED) -> list[Part]:

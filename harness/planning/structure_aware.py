@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from harness.planning.base import Planner
-from harness.planning.parts import ROUNDING, Part, Step, parts_of, significant
+from harness.planning.parts import ROUNDING, Part, Ranked, Step, parts_of, significant
 from harness.planning.readings import PRINTED, Readings
 from harness.topology.fidelity import Booleans, Evaluator, Floats
 from harness.topology.model import Topology
@@ -79,10 +79,6 @@ def _ends(evaluator: Evaluator) -> Evaluator:
     return Evaluator(replace(topology, queries=last), evaluator.objective)
 
 
-def _densities(steps: Sequence[Step]) -> NDArray[np.float64]:
-    return significant(np.array([step.density for step in steps]))
-
-
 class Search:
     """A plan that grows by steps; remembers what the last step did not change."""
 
@@ -109,7 +105,7 @@ class Search:
         self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
         """The operators that the plan has a task of."""
         self._queries = _queries(evaluator, readings)
-        self._steps_of: dict[Part, tuple[int, list[Step]]] = {}
+        self._steps_of: dict[Part, tuple[int, Ranked]] = {}
         """What a part proposed, and the budget then; forgotten when its plan changes."""
         self._completed_of: dict[tuple[_Query, Part], Step] = {}
         """A part's best step completed to a whole MC-tree, where alone it gains nothing."""
@@ -162,12 +158,25 @@ class Search:
     def best_steps(self) -> list[Step]:
         """The steps of one round: the densest that fits the budget, and of other parts those that
         are nearly as dense if the readings allow it; empty if nothing that fits gains."""
-        steps = self._judged(self._proposals())
+        steps, gains = self._judged(self._proposals())
         if not steps:
             return []
+        costs = np.array([step.cost for step in steps])
+        density = significant(gains / costs)
+        order = [int(density.argmax())]
+        if self._readings.nearly is not None:
+            order = np.argsort(-density, kind="stable").tolist()
+        ranked = [
+            Step(
+                steps[number].tasks,
+                steps[number].operators,
+                float(gains[number]),
+                int(costs[number]),
+            )
+            for number in order
+        ]
         if self._readings.nearly is None:
-            return [steps[int(_densities(steps).argmax())]]
-        ranked = [steps[number] for number in np.argsort(-_densities(steps), kind="stable")]
+            return ranked
         taken: list[Step] = []
         touched: set[str] = set()
         budget = self.budget
@@ -193,45 +202,52 @@ class Search:
                     found.append((query, part))
         return found
 
-    def _steps(self, part: Part) -> list[Step]:
+    def _steps(self, part: Part) -> Ranked:
         known = self._steps_of.get(part)
         if known:
-            fitting = [step for step in known[1] if step.cost <= self.budget]
-            if fitting or not known[1] or self.budget == known[0]:
+            budget, steps = known
+            fitting = steps if steps.most <= self.budget else steps.within(self.budget)
+            if fitting or not steps or self.budget == budget:
                 return fitting
         steps = part.steps(self.plan, self.budget, barred=self.barred)
         if self._ranking is not None:
             ranking = self._ranking(part, self.plan)
-            rank = significant(np.array([ranking(step) for step in steps]))
-            steps = [steps[number] for number in np.argsort(-rank, kind="stable")]
+            steps = steps.reordered(significant(np.array([ranking(step) for step in steps])))
         self._steps_of[part] = self.budget, steps
         return steps
 
-    def _judged(self, proposals: Sequence[tuple[_Query, Part]]) -> list[Step]:
-        """The parts' best steps with their gain for the whole topology; those that gain nothing
+    def _judged(
+        self, proposals: Sequence[tuple[_Query, Part]]
+    ) -> tuple[list[Step], NDArray[np.float64]]:
+        """The parts' best steps and their gain for the whole topology; those that gain nothing
         alone completed, those that still gain nothing left out."""
         if not proposals:
-            return []
+            return [], np.zeros(0)
         steps = [self._completed_of.get(key) or self._steps(key[1])[0] for key in proposals]
         gains = self._gains(steps)
         useless = np.flatnonzero(gains <= 0).tolist()
-        if useless:
-            for number in useless:
-                steps[number] = self._complete(*proposals[number])
-            gains[useless] = self._gains([steps[number] for number in useless])
-        return [
-            Step(step.tasks, step.operators, float(gain), step.cost)
-            for step, gain in zip(steps, gains, strict=True)
-            if gain > 0 and step.cost <= self.budget
+        changed = []
+        for number in useless:
+            completed = self._complete(*proposals[number])
+            if completed is not steps[number]:  # or it is known already that it gains nothing
+                steps[number] = completed
+                changed.append(number)
+        if changed:
+            gains[changed] = self._gains([steps[number] for number in changed])
+        useful = [
+            number
+            for number, gain in enumerate(gains.tolist())
+            if gain > 0 and steps[number].cost <= self.budget
         ]
+        return [steps[number] for number in useful], gains[useful]
 
     def _gains(self, steps: Sequence[Step]) -> NDArray[np.float64]:
-        plans = np.array([self.plan, *(step.tasks for step in steps)])
-        values = self._evaluator.values(self.plan | plans)
+        plans = self.plan | np.array([np.zeros_like(self.plan), *(step.tasks for step in steps)])
+        values = self._evaluator.values(plans)
         gains = values[1:] - values[0]
         useful = gains > ROUNDING * values[0]
         if self._judge is not None:
-            values = self._judge.values(self.plan | plans)
+            values = self._judge.values(plans)
             gains = values[1:] - values[0]
         return np.where(useful, gains, 0.0)
 
@@ -291,8 +307,7 @@ class Search:
         best: tuple[Part, Step] | None = None
         for name in operators:
             part = query.part_of[name]
-            steps = self._steps(part)
-            step = next((each for each in steps if name in each.operators), None)
+            step = self._steps(part).through(name)
             if step and (best is None or step.density > best[1].density * (1 + 1e-12)):
                 best = part, step
         return best

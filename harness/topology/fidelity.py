@@ -33,7 +33,9 @@ Stream = Callable[[Floats], Floats]
 """Upstream fractions ``(upstream tasks, plans)`` to an input stream's fractions, of shape
 ``(downstream tasks, plans)`` or, where all tasks get the same, ``(plans,)``."""
 
-_Backward = tuple[slice, list[tuple[slice, Stream, Floats, csr_array]], bool]
+_Backward = tuple[slice, list[tuple[slice, Stream, Floats, csr_array | Floats]], bool]
+_DENSE = 1 << 14
+"""A smaller matrix of substreams is multiplied sooner if its zeros are multiplied too."""
 
 
 class Objective(StrEnum):
@@ -140,12 +142,10 @@ class Evaluator:
             edges = []
             shares = input_weights(topology, name) if topology.inputs(name) else ()
             for edge, share in zip(topology.inputs(name), shares, strict=True):
-                upstream, own = topology.tasks(edge.upstream), topology.tasks(name)
-                matrix = csr_array(
-                    (substream_weights(topology, edge), _routes(topology, edge)),
-                    shape=(upstream.stop - upstream.start, own.stop - own.start),
-                )
-                edges.append((upstream, stream(topology, edge), share[:, None], matrix))
+                upstream = topology.tasks(edge.upstream)
+                edges.append((
+                    upstream, stream(topology, edge), share[:, None], _matrix(topology, edge)
+                ))  # fmt: skip
             correlated = self.joins and topology.operator(name).join
             found.append((topology.tasks(name), edges, correlated))
         return found
@@ -270,23 +270,27 @@ def _step(
 
         return multiply
     weights = [
-        weight[0] if np.ptp(weight) == 0 else weight[:, None]
+        float(weight[0]) if np.ptp(weight) == 0 else weight
         for weight in input_weights(topology, name)
     ]
     outside = sum(
-        weight for weight, (upstream, _) in zip(weights, streams, strict=True) if upstream is None
+        weight if isinstance(weight, float) else weight[:, None]
+        for weight, (upstream, _) in zip(weights, streams, strict=True)
+        if upstream is None
     )
-    weighted = [
-        (weight, upstream, surviving)
-        for weight, (upstream, surviving) in zip(weights, streams, strict=True)
+    inside = [
+        (upstream, stream(topology, edge, weight=weight))
+        for weight, edge, (upstream, _) in zip(weights, edges, streams, strict=True)
         if upstream is not None
     ]
+    (first, from_first), *others = inside
+    alone = isinstance(outside, int)  # the sum of nothing
 
     def add(fractions: Floats) -> None:
-        total = outside
-        for weight, upstream, surviving in weighted:
-            total = total + weight * surviving(fractions[upstream])
-        fractions[own] *= total
+        total = from_first(fractions[first])
+        for upstream, surviving in others:
+            total = total + surviving(fractions[upstream])
+        fractions[own] *= total if alone else total + outside
 
     return add
 
@@ -294,41 +298,80 @@ def _step(
 def input_weights(topology: Topology, name: str) -> Floats:
     """How much each input stream weighs for each task of an independent operator, shape
     ``(input edges, tasks)``; every column sums to 1."""
-    rates = np.array(
-        [np.asarray(topology.substreams(edge).sum(axis=0)) for edge in topology.inputs(name)]
-    )
+    tasks = topology.operator(name).parallelism
+    edges = topology.inputs(name)
+    if len(edges) == 1:
+        return np.ones((1, tasks))
+    rates = np.array([
+        np.bincount(_routes(topology, edge)[1], weights=_rates(topology, edge), minlength=tasks)
+        for edge in edges
+    ])  # fmt: skip
     total = rates.sum(axis=0)
     return np.where(total > 0, rates / np.where(total > 0, total, 1.0), 1.0 / len(rates))
+
+
+def _rates(topology: Topology, edge: Edge) -> Floats:
+    """The failure-free rate of every substream, in the order of `routes`."""
+    rows, _ = _routes(topology, edge)
+    return np.asarray(topology.output_rates(edge.upstream)[rows] * topology.shares(edge).data)
 
 
 def substream_weights(topology: Topology, edge: Edge) -> Floats:
     """How much each substream weighs in its input stream, in the order of `routes`; the
     substreams of one downstream task sum to 1."""
-    rows, columns = _routes(topology, edge)
+    _, columns = _routes(topology, edge)
     into = topology.operator(edge.downstream).parallelism
-    rates = topology.output_rates(edge.upstream)[rows] * topology.shares(edge).data
+    rates = _rates(topology, edge)
     total = np.bincount(columns, weights=rates, minlength=into)[columns]
     evenly = 1.0 / np.bincount(columns, minlength=into)[columns]
     return np.where(total > 0, rates / np.where(total > 0, total, 1.0), evenly)
 
 
-def stream(topology: Topology, edge: Edge) -> Stream:
-    """How the fractions upstream of ``edge`` become those of the input stream it is."""
+def stream(topology: Topology, edge: Edge, *, weight: Floats | float = 1.0) -> Stream:
+    """How the fractions upstream of ``edge`` become those of the input stream it is, times a
+    ``weight``, one for all downstream tasks or one for each."""
     rows, columns = _routes(topology, edge)
+    scale = weight if isinstance(weight, float) else weight[:, None]
+    plain = isinstance(weight, float) and weight == 1.0
     match edge.partitioning:
         case Partitioning.ONE_TO_ONE:
-            return lambda upstream: upstream
+            return (lambda upstream: upstream) if plain else (lambda upstream: scale * upstream)
         case Partitioning.SPLIT:
-            return lambda upstream: upstream[rows]
+            if plain:
+                return lambda upstream: upstream[rows]
+            return lambda upstream: scale * upstream[rows]
         case Partitioning.MERGE:
-            weights = substream_weights(topology, edge)[:, None]
+            shares = substream_weights(topology, edge)
+            shares *= weight if isinstance(weight, float) else weight[columns]
+            size = topology.operator(edge.downstream).parallelism
+            if len(rows) * size <= _DENSE:
+                matrix = np.zeros((size, len(rows)))
+                matrix[columns, rows] = shares
+                return lambda upstream: matrix @ upstream
             starts = np.flatnonzero(np.diff(columns, prepend=-1))
-            return lambda upstream: np.add.reduceat(weights * upstream, starts, axis=0)
+            return lambda upstream: np.add.reduceat(shares[:, None] * upstream, starts, axis=0)
         case Partitioning.FULL:
             rates = topology.output_rates(edge.upstream)
             total = rates.sum()
             mix = rates / total if total > 0 else np.full(len(rates), 1.0 / len(rates))
-            return lambda upstream: mix @ upstream
+            if isinstance(weight, float):
+                mixed = weight * mix
+                return lambda upstream: mixed @ upstream
+            return lambda upstream: scale * (mix @ upstream)
+
+
+def _matrix(topology: Topology, edge: Edge) -> csr_array | Floats:
+    """`substream_weights` as a matrix ``(upstream tasks, downstream tasks)``, dense if small."""
+    weights, (rows, columns) = substream_weights(topology, edge), _routes(topology, edge)
+    shape = (
+        topology.operator(edge.upstream).parallelism,
+        topology.operator(edge.downstream).parallelism,
+    )
+    if shape[0] * shape[1] > _DENSE:
+        return csr_array((weights, (rows, columns)), shape=shape)
+    dense = np.zeros(shape)
+    dense[rows, columns] = weights
+    return dense
 
 
 def _routes(topology: Topology, edge: Edge) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

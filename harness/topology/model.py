@@ -267,6 +267,15 @@ class Topology:
 
         Shape ``(upstream tasks, downstream tasks)``; every row sums to 1.
         """
+        if edge not in self._shares:
+            self._shares[edge] = self._divided(edge)
+        return self._shares[edge]
+
+    @cached_property
+    def _shares(self) -> dict[Edge, csr_array]:
+        return {}
+
+    def _divided(self, edge: Edge) -> csr_array:
         upstream, downstream = self.operator(edge.upstream), self.operator(edge.downstream)
         rows, columns = routes(edge.partitioning, upstream.parallelism, downstream.parallelism)
         weights = np.asarray(downstream.weights or np.ones(downstream.parallelism), dtype=float)
