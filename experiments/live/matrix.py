@@ -96,7 +96,7 @@ class Scale:
 
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(load_s=7, kills=(1, 2), warmup_s=0, first_warmup_s=3, settle_s=1),
-    Profile.QUICK: Scale(load_s=12, kills=(1, 3), warmup_s=0, first_warmup_s=6, settle_s=2),
+    Profile.QUICK: Scale(load_s=10, kills=(1, 2), warmup_s=0, first_warmup_s=6, settle_s=2),
     Profile.PAPER: Scale(load_s=60, kills=(2, 6), warmup_s=5, first_warmup_s=15, settle_s=5),
 }
 MEASURES = (
