@@ -139,6 +139,9 @@ class Experiment:
     """The experiment whose smoke run shows all that this one's would. Reproducing everything in
     the smoke profile, which must end in two minutes, then leaves this one out; asked for by name
     it runs."""
+    runs_of: str | None = None
+    """The experiment whose runs this one shows: both have the same grid, and what one pass tells
+    for two figures is measured once, under that name."""
     chooses: Sequence[str] = ()
     """Modules that it gets by name from a list (`harness.results.reach.CHOSEN_FROM`), such as
     ``"harness.engines.structured.engine"``: a run depends on them as on what it imports."""
@@ -159,9 +162,15 @@ class Experiment:
         return self.paper.startswith("Faultline")
 
     @property
+    def source(self) -> str:
+        """Under which experiment's name its runs are recorded: its own, unless it shows
+        another one's."""
+        return self.runs_of or self.id
+
+    @property
     def module(self) -> str:
-        """Where it is defined."""
-        return f"experiments.{self.id.replace('/', '.').replace('-', '_')}"
+        """Where that one is defined."""
+        return f"experiments.{self.source.replace('/', '.').replace('-', '_')}"
 
     @property
     def group(self) -> str:

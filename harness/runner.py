@@ -197,7 +197,7 @@ class _RunContext:
         return _options_for(self.experiment, self.settings.options)
 
     def seed(self, *names: str | int) -> int:
-        return experiment_seed(self.root_seed, self.experiment.id, self.repeat, *names)
+        return experiment_seed(self.root_seed, self.experiment.source, self.repeat, *names)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         return self.pool.get(spec, lambda stage: self.progress(stage))
@@ -249,13 +249,14 @@ class Runner:
     def plan(
         self, experiments: Sequence[Experiment], settings: RunSettings
     ) -> Sequence[PlannedRun]:
-        """Every run of these experiments, cheapest experiment first."""
+        """Every run of these experiments, cheapest experiment first. A run that two of them show
+        (`Experiment.runs_of`) is to be made for the first of them only."""
         _check_options(experiments, settings)
         ordered = sorted(
             experiments, key=lambda e: (estimate_s(e, settings.profile, settings.repeats), e.id)
         )
         runs = [run for experiment in ordered for run in self._runs_of(experiment, settings)]
-        return _grouped(runs)
+        return _once(_grouped(runs))
 
     def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
         campaign = self.campaign(experiment, settings)
@@ -278,7 +279,7 @@ class Runner:
         whatever code, else what the experiment says of two cores."""
         took = [
             record.seconds
-            for record, _ in self._store.read(experiment.id, self._machine)
+            for record, _ in self._store.read(experiment.source, self._machine)
             if record.profile == profile and record.status == OK
         ]
         return median(took[-LEARNED_FROM:]) if took else experiment.seconds_per_run[profile]
@@ -296,7 +297,7 @@ class Runner:
     def question(self, experiment: Experiment, settings: RunSettings) -> Question:
         """What these settings ask of an experiment, here."""
         return Question(
-            experiment=experiment.id,
+            experiment=experiment.source,
             profile=settings.profile,
             root_seed=settings.root_seed,
             options=_fingerprints(_options_for(experiment, settings.options)),
@@ -307,12 +308,12 @@ class Runner:
     def code(self, experiment: Experiment) -> str:
         """The fingerprint of all that a run of it depends on, as it was when this was first asked:
         this process goes on with the code it has loaded, whatever is edited meanwhile."""
-        if experiment.id not in self._codes:
+        if experiment.source not in self._codes:
             roots = {experiment.module, *experiment.chooses}
             if experiment.origin is Origin.MEASURED:
                 roots |= modules_under(self._backend_code)
-            self._codes[experiment.id] = code_fingerprint(roots)
-        return self._codes[experiment.id]
+            self._codes[experiment.source] = code_fingerprint(roots)
+        return self._codes[experiment.source]
 
     def _java(self, experiment: Experiment) -> Mapping[str, str]:
         """Java is found here and pinned nowhere: runs on another one stand in another table."""
@@ -430,6 +431,17 @@ def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
     keys = [run.experiment.keeps(run.point) if run.experiment.keeps else None for run in runs]
     order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
     return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
+
+
+def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+    """Of the runs that several experiments show all but the first are done when they come."""
+    seen: set[tuple[str, str]] = set()
+    planned = []
+    for run in runs:
+        key = run.experiment.source, point_key(run.point, run.repeat)
+        planned.append(replace(run, done=True) if key in seen else run)
+        seen.add(key)
+    return planned
 
 
 def _options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -201,6 +201,16 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
     assert [name for name, _ in watcher.campaigns] == ["stock/c", "stock/a", "stock/b"]
 
 
+def test_runs_that_two_figures_show_are_made_once(tmp_path: Path) -> None:
+    first = toy(identifier="stock/toy")
+    view = replace(toy(identifier="stock/a-view"), runs_of="stock/toy")
+    watcher = make(Store(tmp_path), first, view)
+    assert len(watcher.finished) == 6
+    assert {record.experiment for record in watcher.finished} == {"stock/toy"}
+    assert [campaign.complete for _, campaign in watcher.campaigns] == [True, True]
+    assert make(Store(tmp_path), view).finished == [], "they are there for each of them"
+
+
 def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         if point["x"] == 2:

@@ -17,13 +17,14 @@ import pandas as pd
 
 from datasets.text import read_lines, text_files
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import Action, ClusterSpec, Node
 from harness.engines.base import Setup
+from harness.engines.disturbances import OF_ONE_FAILURE
 from harness.engines.run import LiveRun, measure
 from harness.errors import UsageError
 from harness.experiment import Context
 from harness.failures.files import read_schedule
-from harness.failures.generators import random_target
+from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import Schedule
 from harness.measure.recovery import Recovery, Unrecovered, bounds_of_mean
 from harness.results.record import Outcome, Point, Profile
@@ -68,6 +69,11 @@ NOTES = (
     "made again, up to twice. Applications are kept between the "
     "runs of one command, so drivers and surviving executors are warm when the kill comes; the "
     "executor that replaces a killed one is cold.",
+    "Each pass with failures has two, a worker's kill and, some 25 s after that (smoke: one kill "
+    "alone), a whole rack's: the first is shown in stock/worker-kill, the second in "
+    "stock/rack-kill, each with a recovery of its own. When the rack is killed the replaced "
+    "worker's executor has run for some ten seconds only. Where the output was not calm for 5 s "
+    "before the second kill, neither recovery is given.",
     LOCALITY_NOTE,
     "Where the twin could not follow its load even without a failure (median window later than 3 "
     "trigger intervals and 1 s, or its slowest later than 1.5 times that), recovery and gap are "
@@ -98,6 +104,9 @@ class Scale:
     """Load before every run's twin."""
     first_warmup_s: float
     """Instead of it, for applications that have run nothing before."""
+    rack_after_s: float | None
+    """From the kill of the worker to that of the rack, long enough for the output to catch up and
+    to be calm; None for one kill alone."""
     settle_s: float = 5
     """The first seconds of a pass, which count for no latency."""
     settled_per_trigger: float = 2.0
@@ -115,6 +124,7 @@ SCALES: Mapping[Profile, Scale] = {
         restart_after_s=2,
         warmup_s=0,
         first_warmup_s=0,
+        rack_after_s=None,
         settle_s=1,
     ),
     Profile.QUICK: Scale(
@@ -124,6 +134,7 @@ SCALES: Mapping[Profile, Scale] = {
         restart_after_s=8,
         warmup_s=12,
         first_warmup_s=40,
+        rack_after_s=25,
     ),
     Profile.PAPER: Scale(
         workers_per_rack=2,
@@ -132,6 +143,7 @@ SCALES: Mapping[Profile, Scale] = {
         restart_after_s=20,
         warmup_s=20,
         first_warmup_s=60,
+        rack_after_s=50,
     ),
 }
 
@@ -166,19 +178,20 @@ def run_kill(
     point: Point,
     context: Context,
     *,
-    rack: bool,
+    racks: bool = False,
     workload: Workload | None = None,
     rate_per_s: float = RATE_PER_S,
 ) -> Outcome:
-    """One point: kill a node, or a whole rack, chosen by the seed. Without a ``workload`` it is
-    the user's own, or word count."""
+    """One point: kill a worker, chosen by the seed, and with ``racks`` a whole rack some time
+    after it was restarted. Without a ``workload`` it is the user's own, or word count."""
     workload = workload or _chosen(context)  # first: a bad file is refused before anything starts
     scale = SCALES[context.profile]
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
     cluster = context.cluster(cluster_spec(context.profile))
-    targets = sorted({n.rack if rack else n.name for n in cluster.nodes()})
     longer_s = scale.stretched_s(interval)
+    if racks and scale.rack_after_s is not None:
+        longer_s += scale.rack_after_s + scale.stretched_s(interval)
     run = LiveRun(
         workload=workload,
         setup=Setup(
@@ -192,7 +205,7 @@ def run_kill(
         warmup_s=scale.warmup_s,
         first_warmup_s=scale.first_warmup_s,
         settle_s=scale.settle_s,
-        schedule=_schedule(context, scale, interval, targets),
+        schedule=_schedule(context, scale, interval, cluster.nodes(), racks=racks),
         timed=context.profile is not Profile.SMOKE,
     )
     return measure(run, cluster, context)
@@ -220,27 +233,36 @@ def _chosen(context: Context) -> Workload:
 
 
 def _schedule(
-    context: Context, scale: Scale, interval_s: float, targets: Sequence[str]
+    context: Context, scale: Scale, interval_s: float, nodes: Sequence[Node], *, racks: bool
 ) -> Schedule:
+    """A worker's kill and, where there is time for two, a rack's later on; each in a phase of the
+    trigger interval of its own."""
     given = context.options.get("failures")
     if given is not None:
         return read_schedule(Path(given))
-    phase = generator(context.seed("phase"), "phase").random()
-    stretched = scale.stretched_s(interval_s) / 2
-    return random_target(
-        targets,
-        at_s=scale.kill_at_s + stretched / 2 + phase * interval_s,
-        seed=context.seed("target"),
-        restart_after_s=scale.restart_after_s + stretched / 2,
-    )
+    stretched_s = scale.stretched_s(interval_s)
+
+    def kill(what: str, targets: Iterable[str], after_s: float) -> Schedule:
+        phase = generator(context.seed("phase", what), "phase").random()
+        return random_target(
+            sorted(set(targets)),
+            at_s=scale.kill_at_s + stretched_s / 2 + phase * interval_s + after_s,
+            seed=context.seed("target", what),
+            restart_after_s=scale.restart_after_s + stretched_s / 2,
+        )
+
+    worker = kill("worker", (node.name for node in nodes), 0.0)
+    if not racks or scale.rack_after_s is None:
+        return worker
+    after_s = scale.rack_after_s + stretched_s
+    return in_turn(worker, kill("rack", (node.rack for node in nodes), after_s))
 
 
-def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
-    """``runs``: a row per run with every number of it and ``restarted_at_s``. ``timeline``: a row
-    per run, pass and half second, throughput and latency over time."""
-    failures = results.series("failures")
-    restarted = failures[failures["action"] == "restart"].groupby("run")["at_s"].min()
-    runs = results.frame.assign(restarted_at_s=results.frame["run"].map(restarted))
+def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.DataFrame]:
+    """``runs``: a row per run with every number of it and ``restarted_at_s``; what is said of one
+    failure is of the first of that ``scope`` ("node" or "rack"), or of the first. ``timeline``: a
+    row per run, pass and half second, throughput and latency over time."""
+    runs = _about(results.frame, results.series("recoveries"), scope)
     order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
     return {
         "runs": runs.sort_values(
@@ -250,6 +272,24 @@ def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
             ["run", "pass", "at_s"], ignore_index=True
         ),
     }
+
+
+def _about(runs: pd.DataFrame, recoveries: pd.DataFrame, scope: str | None) -> pd.DataFrame:
+    """The runs with the columns of the failure that they are about. A recovery that another
+    failure interrupted is not known."""
+    wanted = recoveries["scope"] == scope
+    chosen = recoveries.assign(other=~wanted).sort_values(["run", "other", "at_s"], kind="stable")
+    first = chosen.drop_duplicates("run").set_index("run").drop(columns="other")
+    mixed = first["overlaps"].eq(True)
+    first.loc[mixed, ["recovery_s", "recovery_at_least_s"]] = None
+    first.loc[mixed, "recovery_why_not"] = Unrecovered.OVERLAPPED.value
+    first = first.rename(columns={"at_s": "killed_at_s", "ended_at_s": "restarted_at_s"})
+    columns = [*OF_ONE_FAILURE, "killed_at_s", "restarted_at_s"]
+    hit = runs["run"].isin(first.index)
+    runs = runs.assign(**{name: None for name in columns if name not in runs})
+    return runs.assign(
+        **{name: runs["run"].map(first[name]).where(hit, runs[name]) for name in columns}
+    )
 
 
 def check(tables: Mapping[str, pd.DataFrame], *, victim: str) -> list[Claim]:

@@ -5,31 +5,27 @@ are killed at once, and restarted some seconds later. Under ``checkpoint`` one a
 both racks: its tasks run again on the other one, from the last checkpoint. Under ``active`` two
 applications, one per rack, both read everything, and the reader takes the first copy of each
 result. Output must be equal to that of the same input without a failure, and to the batch query
-over it.
+over it. The runs are those of `stock/worker-kill`: the rack is killed some time after the worker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from experiments.stock import worker_kill
 from experiments.stock._figure import draw_kills
-from experiments.stock._kills import NOTES, check, check_options, keeps, point, run_kill, tabulate
+from experiments.stock._kills import NOTES, check, check_options, keeps, tabulate
 from harness.claims import Claim
-from harness.experiment import Context, Experiment, Origin
-from harness.results.record import Outcome, Point, Profile
+from harness.experiment import Experiment, Origin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 VICTIM = "rack"
-
-
-def run(point: Point, context: Context) -> Outcome:
-    """One scheme at one interval: twin, kill, truth."""
-    return run_kill(point, context, rack=True)
 
 
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
@@ -51,19 +47,12 @@ EXPERIMENT = Experiment(
     "the other rack under checkpoint, and goes on under active replication.",
     origin=Origin.MEASURED,
     chooses=["harness.engines.structured.engine"],
-    grid={
-        Profile.SMOKE: [point("active", 1)],
-        Profile.QUICK: [point("checkpoint", 2), point("checkpoint", 6), point("active", 2)],
-        Profile.PAPER: [
-            point(scheme, interval_s)
-            for scheme in ("checkpoint", "active")
-            for interval_s in (1, 2, 5, 10)
-        ],
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
-    run=run,
-    table=tabulate,
+    runs_of=worker_kill.EXPERIMENT.id,
+    grid=worker_kill.EXPERIMENT.grid,
+    repeats=worker_kill.EXPERIMENT.repeats,
+    seconds_per_run=worker_kill.EXPERIMENT.seconds_per_run,
+    run=worker_kill.EXPERIMENT.run,
+    table=partial(tabulate, scope="rack"),
     draw=draw,
     claims=claims,
     notes=NOTES,
@@ -71,4 +60,5 @@ EXPERIMENT = Experiment(
     accepts=frozenset({"conf", "failures", "text", "workload"}),
     check=check_options,
     keeps=keeps,
+    smoke_covered_by=worker_kill.EXPERIMENT.id,
 )

@@ -10,6 +10,7 @@ equal to that of the same input without a failure, and to the batch query over i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -27,8 +28,8 @@ VICTIM = "worker"
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """One scheme at one interval: twin, kill, truth."""
-    return run_kill(point, context, rack=False)
+    """One scheme at one interval: twin, both kills, truth."""
+    return run_kill(point, context, racks=True)
 
 
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
@@ -51,7 +52,7 @@ EXPERIMENT = Experiment(
     origin=Origin.MEASURED,
     chooses=["harness.engines.structured.engine"],
     grid={
-        Profile.SMOKE: [point("checkpoint", 1)],
+        Profile.SMOKE: [point("checkpoint", 1), point("active", 1)],
         Profile.QUICK: [point("active", 2), point("checkpoint", 2), point("checkpoint", 6)],
         Profile.PAPER: [
             point(scheme, interval_s)
@@ -60,9 +61,9 @@ EXPERIMENT = Experiment(
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 48, Profile.QUICK: 150, Profile.PAPER: 220},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 200, Profile.PAPER: 330},
     run=run,
-    table=tabulate,
+    table=partial(tabulate, scope="node"),
     draw=draw,
     claims=claims,
     notes=NOTES,

@@ -56,7 +56,6 @@ def run(point: Point, context: Context) -> Outcome:
     return run_kill(
         point,
         context,
-        rack=False,
         workload=workload_of(name, context),
         rate_per_s=WORKLOADS[name].rate_per_s,
     )

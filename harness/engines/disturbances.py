@@ -26,7 +26,7 @@ from harness.measure.recovery import (
     recoveries,
     unmeasured,
 )
-from harness.measure.windows import Normal
+from harness.measure.windows import Normal, longest_silence_s
 
 BREAKS = (Action.KILL, Action.PAUSE, Action.CUT)
 """What is a failure; the other actions end one."""
@@ -111,12 +111,15 @@ def aftermath(
     normal: Normal | None,
     *,
     twin_kept_up: bool,
+    arrival_s: pd.Series[float],
+    twin_arrival_s: pd.Series[float],
 ) -> pd.DataFrame:
-    """A row per failure of the pass: what it was, its detection, and both recoveries.
+    """A row per failure of the pass: what it was, its detection, both recoveries, and for how long
+    the output was silent between it and the next one, in this pass and in the twin.
 
-    Columns: ``action``, ``target``, ``scope``, ``at_s``, ``ended_at_s``; ``recovery_s``,
-    ``recovery_at_least_s``, ``recovery_why_not``, ``overlaps``; ``detected_at_s``,
-    ``detection_s``, ``detected_by``; ``paper_recovery_s``, ``paper_recovery_why_not``.
+    ``arrival_s`` are the arrivals of first versions. Columns: `COLUMNS`. The gap, by how much the
+    silence is longer than the twin's, is null where the twin did not keep up with its load: there
+    is nothing to compare with.
     """
     failures = disturbances(record)
     found = _recoveries(record, failures, windows, normal, twin_kept_up)
@@ -128,17 +131,48 @@ def aftermath(
             "recovery_why_not": recovery.why_not.value if recovery.why_not else None,
             "overlaps": recovery.overlaps,
             **_detected(record, failure, _next_at_s(failures, number)),
+            **_silence(
+                arrival_s,
+                twin_arrival_s,
+                from_s=failure.at_s,
+                until_s=min(record.until_s, _next_at_s(failures, number)),
+                comparable=twin_kept_up,
+            ),
         }
         for number, (failure, recovery) in enumerate(zip(failures, found, strict=True))
     ]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    return frame.astype({name: float for name in COLUMNS if name.endswith("_s")})
 
 
 COLUMNS = [
     "action", "target", "scope", "at_s", "ended_at_s", "recovery_s", "recovery_at_least_s",
     "recovery_why_not", "overlaps", "detected_at_s", "detection_s", "detected_by",
-    "paper_recovery_s", "paper_recovery_why_not",
+    "paper_recovery_s", "paper_recovery_why_not", "silence_s", "twin_silence_s", "output_gap_s",
 ]  # fmt: skip
+
+OF_ONE_FAILURE = (
+    "recovery_s", "recovery_at_least_s", "recovery_why_not", "overlaps", "detection_s",
+    "detected_by", "paper_recovery_s", "paper_recovery_why_not", "silence_s", "twin_silence_s",
+    "output_gap_s",
+)  # fmt: skip
+"""Of these, what stands among a run's values for its first failure."""
+
+
+def _silence(
+    arrival_s: pd.Series[float],
+    twin_arrival_s: pd.Series[float],
+    *,
+    from_s: float,
+    until_s: float,
+    comparable: bool,
+) -> dict[str, float | None]:
+    silence_s, twin_silence_s = (
+        longest_silence_s(arrivals, from_s=from_s, until_s=until_s)
+        for arrivals in (arrival_s, twin_arrival_s)
+    )
+    gap_s = max(0.0, silence_s - twin_silence_s) if comparable else None
+    return {"silence_s": silence_s, "twin_silence_s": twin_silence_s, "output_gap_s": gap_s}
 
 
 def _described(failure: Disturbance) -> dict[str, Any]:

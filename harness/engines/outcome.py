@@ -15,7 +15,14 @@ import pandas as pd
 from harness.cluster.base import Action
 from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.engines.contributions import tuple_success
-from harness.engines.disturbances import BREAKS, aftermath, disturbances, planned, reached
+from harness.engines.disturbances import (
+    BREAKS,
+    OF_ONE_FAILURE,
+    aftermath,
+    disturbances,
+    planned,
+    reached,
+)
 from harness.engines.passes import PassRecord
 from harness.failures.injector import ROW
 from harness.failures.schedule import Schedule
@@ -24,7 +31,6 @@ from harness.measure.versions import Versions, compare, versions
 from harness.measure.windows import (
     Normal,
     due_times,
-    longest_silence_s,
     normal_of,
     summarize_windows,
     timeline,
@@ -62,15 +68,21 @@ def judge(
     mistimed = _mistimed(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
-    after = aftermath(failed, broken.windows, normal, twin_kept_up=kept_up)
+    after = aftermath(
+        failed,
+        broken.windows,
+        normal,
+        twin_kept_up=kept_up,
+        arrival_s=broken.first["arrival_s"],
+        twin_arrival_s=calm.first["arrival_s"],
+    )
     values = {
         **_correctness(calm, broken, truth, identity, workload),
         **_table(failed, truth, identity, workload),
         **_failures(failed, schedule),
         **_latencies(calm, broken, settle_s),
         **_yardstick(normal, kept_up),
-        **_silences(calm, broken, kept_up),
-        **_first_recovery(after),
+        **_first_failure(after),
         **_resources(twin, failed),
         **_conditions(twin, failed),
         "paper_accuracy_first": accuracy.first,
@@ -247,35 +259,13 @@ def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
     }
 
 
-def _silences(calm: _Seen, broken: _Seen, kept_up: bool) -> dict[str, Any]:
-    """The gap is null where the twin did not keep up with its load: there is nothing to compare
-    with."""
-    failures = disturbances(broken.record)
-    if not failures:
-        return dict.fromkeys(["silence_s", "twin_silence_s", "output_gap_s"])
-    silence, twin_silence = (
-        longest_silence_s(
-            seen.first["arrival_s"], from_s=failures[0].at_s, until_s=broken.record.until_s
-        )
-        for seen in (broken, calm)
-    )
-    return {
-        "silence_s": silence,
-        "twin_silence_s": twin_silence,
-        "output_gap_s": max(0.0, silence - twin_silence) if kept_up else None,
-    }
-
-
-def _first_recovery(after: pd.DataFrame) -> dict[str, Any]:
+def _first_failure(after: pd.DataFrame) -> dict[str, Any]:
     """The first failure's own row of the table of recoveries; the others stand there."""
-    names = [
-        "recovery_s", "recovery_at_least_s", "recovery_why_not", "overlaps", "detection_s",
-        "detected_by", "paper_recovery_s", "paper_recovery_why_not",
-    ]  # fmt: skip
     if not len(after):
-        return dict.fromkeys(names) | {"recovery_why_not": Unrecovered.NOTHING_FAILED.value}
+        nothing = dict.fromkeys(OF_ONE_FAILURE)
+        return nothing | {"recovery_why_not": Unrecovered.NOTHING_FAILED.value}
     row = after.iloc[0].astype(object)
-    return {name: None if pd.isna(row[name]) else row[name] for name in names}
+    return {name: None if pd.isna(row[name]) else row[name] for name in OF_ONE_FAILURE}
 
 
 def _end_latency_s(seen: _Seen, settle_s: float) -> pd.Series[float]:

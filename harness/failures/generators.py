@@ -87,6 +87,16 @@ def random_target(
     )
 
 
+def in_turn(*schedules: Schedule) -> Schedule:
+    """Several schedules as one, each with its own instants; the seed of the first."""
+    return Schedule(
+        events=[event for schedule in schedules for event in schedule.events],
+        origin=", then ".join(schedule.origin for schedule in schedules),
+        seed=schedules[0].seed,
+        parameters={"parts": [dict(schedule.parameters) for schedule in schedules]},
+    )
+
+
 def exponential(
     nodes: Sequence[str],
     *,

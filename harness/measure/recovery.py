@@ -38,6 +38,7 @@ class Unrecovered(StrEnum):
     TWIN_BEHIND = "the twin fell behind"
     TWIN_INCOMPLETE = "the twin did not complete every window"
     NOTHING_FAILED = "no failure reached a process"
+    OVERLAPPED = "another failure came before the output was calm again"
 
     @property
     def censored(self) -> bool:

@@ -80,9 +80,9 @@ def _newest(experiment: str, root: Path) -> Assessment | None:
     """The newest campaign, of whichever machine and profile it is."""
     (found,) = find([experiment])
     store, best = Store(root), None
-    for machine in sorted(path.name for path in (root / "records" / experiment).glob("*")):
-        for profile in store.profiles(experiment, machine)[:1]:
-            campaign = store.newest_campaign(experiment, machine, profile, found.grid[profile])
+    for machine in sorted(path.name for path in (root / "records" / found.source).glob("*")):
+        for profile in store.profiles(found.source, machine)[:1]:
+            campaign = store.newest_campaign(found.source, machine, profile, found.grid[profile])
             if campaign is None or not campaign.records:
                 continue
             began = max(record.started_unix_s for record in campaign.records)

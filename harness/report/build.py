@@ -59,10 +59,10 @@ def campaigns(
     newest; what was asked for first, then the profile measured last."""
     machine = machine_name()
     for experiment in experiments:
-        profiles = store.profiles(experiment.id, machine)
+        profiles = store.profiles(experiment.source, machine)
         for profile in sorted(profiles, key=lambda p: (experiment.id, p) not in asked):
             campaign = asked.get((experiment.id, profile)) or store.newest_campaign(
-                experiment.id, machine, profile, experiment.grid[profile]
+                experiment.source, machine, profile, experiment.grid[profile]
             )
             if campaign is not None and campaign.records:
                 yield experiment, profile, campaign

@@ -29,4 +29,5 @@ class Results:
                 parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
         if not parts:
             return pd.DataFrame(columns=["run", *columns])
-        return pd.concat(parts, ignore_index=True)
+        filled = [part for part in parts if len(part)]
+        return pd.concat(filled or parts[:1], ignore_index=True)

@@ -15,6 +15,7 @@ from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
 from harness.errors import UsageError
+from harness.failures.generators import in_turn, one_target
 from harness.figures.style import new_figure, styled
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Profile
@@ -36,7 +37,9 @@ def table_of(
     tmp_path: Path,
     *,
     twin: PassRecord | None = None,
+    scope: str | None = None,
 ) -> Mapping[str, pd.DataFrame]:
+    tmp_path.mkdir(exist_ok=True)
     rows, directories = [], {}
     for number, ((scheme, interval_s), failed) in enumerate(passes.items()):
         outcome = judge(
@@ -55,7 +58,7 @@ def table_of(
             series.to_parquet(directories[run] / f"{name}.parquet", index=False)
         point = {"scheme": scheme, "interval_s": interval_s, "repeat": 0, "run": run}
         rows.append({**outcome.values, **point})
-    return tabulate(Results(pd.DataFrame(rows), directories))
+    return tabulate(Results(pd.DataFrame(rows), directories), scope=scope)
 
 
 def failing(claims: list[Claim]) -> set[str]:
@@ -82,6 +85,33 @@ def test_the_table_carries_every_run(good: Mapping[str, pd.DataFrame]) -> None:
     assert set(timeline["run"]) == set(runs["run"])
     assert set(timeline["pass"]) == {"twin", "failed"}
     assert not {"scheme", "recovery_s"} & set(timeline.columns), "a number stands in one place"
+
+
+def test_each_figure_shows_its_own_failure_of_a_pass_with_two(tmp_path: Path) -> None:
+    worker, rack = (
+        one_target(target, at_s=at_s, restart_after_s=3)
+        for target, at_s in (("r1n1", 8), ("r1", 20))
+    )
+    late = dict.fromkeys(range(5, 9), 4.0) | dict.fromkeys(range(17, 24), 6.0)
+    failures = injected(in_turn(worker, rack))
+    both = {("checkpoint", 1.0): record(deliveries(late), failures=failures)}
+    shown = {scope: table_of(both, tmp_path / scope, scope=scope) for scope in ("node", "rack")}
+    runs = {scope: tables["runs"].iloc[0] for scope, tables in shown.items()}
+    assert runs["node"]["killed_at_s"] == pytest.approx(8.1)
+    assert runs["rack"]["killed_at_s"] == pytest.approx(20.1)
+    assert runs["rack"]["restarted_at_s"] == pytest.approx(23.1)
+    assert runs["node"]["recovery_s"] == pytest.approx(8 + 3 + 4 - 8.1)
+    assert runs["rack"]["recovery_s"] == pytest.approx(23 + 3 + 6 - 20.1)
+    assert runs["node"]["output_gap_s"] != runs["rack"]["output_gap_s"]
+
+
+def test_two_failures_that_cannot_be_told_apart_give_no_recovery(tmp_path: Path) -> None:
+    worker, rack = (one_target(target, at_s=at_s) for target, at_s in (("r1n1", 8), ("r1", 12)))
+    late = dict.fromkeys(range(5, 14), 6.0)
+    both = {("checkpoint", 1.0): record(deliveries(late), failures=injected(in_turn(worker, rack)))}
+    (run,) = table_of(both, tmp_path, scope="rack")["runs"].to_dict("records")
+    assert pd.isna(run["recovery_s"])
+    assert run["recovery_why_not"] == Unrecovered.OVERLAPPED.value
 
 
 def test_claims_fail_when_the_injector_is_off(tmp_path: Path) -> None:

@@ -285,4 +285,4 @@ def test_a_bad_workload_file_is_refused_before_anything_starts(tmp_path: Path) -
         ("from workloads.base import Workload\nWORKLOAD = Workload(name='x')\n", "line 2"),
     ):
         with pytest.raises(UsageError, match=said):
-            run_kill(point, NoCluster(text), rack=False)  # type: ignore[arg-type]
+            run_kill(point, NoCluster(text))  # type: ignore[arg-type]
