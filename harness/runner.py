@@ -31,6 +31,7 @@ from harness.results.provenance import (
 )
 from harness.results.reach import code_fingerprint, modules_under
 from harness.results.record import (
+    FAILED,
     INVALID,
     OK,
     Attempt,
@@ -244,6 +245,7 @@ class Runner:
         self._backend, self._backend_code = backend, backend_code
         self._hold = hold
         self._codes: dict[str, str] = {}
+        self._environment_failed = False
         self._machine = machine_name()
 
     def plan(
@@ -354,12 +356,15 @@ class Runner:
         return records
 
     def _attempts(self, run: PlannedRun, settings: RunSettings) -> Iterator[Record]:
-        """A run that was invalid, or from which less can be said than was asked, is made again;
-        every attempt is recorded."""
+        """A run that was invalid, or from which less can be said than was asked, is made again, as
+        is one whose servers failed it, once, on new ones; every attempt is recorded."""
         for number in range(1, ATTEMPTS + 1):
             record = self._make(run, settings, number)
             yield record
-            if record.status != INVALID and record.again is None:
+            if record.status == FAILED:
+                if not self._environment_failed or number > 1:
+                    return
+            elif record.status != INVALID and record.again is None:
                 return
 
     def _make(self, run: PlannedRun, settings: RunSettings, number: int) -> Record:
@@ -388,10 +393,14 @@ class Runner:
 
     def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
         """What came out, or why it failed; after a failure the next run gets a new cluster."""
+        self._environment_failed = False
         try:
             return run.experiment.run(run.point, context), ""
         except UsageError:
             raise
+        except EnvironmentFailure as error:
+            self._environment_failed = True
+            why = str(error)
         except FaultlineError as error:
             why = str(error)
         except Exception:

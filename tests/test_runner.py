@@ -96,7 +96,7 @@ def test_a_failed_run_is_recorded_and_tried_again(tmp_path: Path) -> None:
         return square(point, context)
 
     first = make(Store(tmp_path), toy(run))
-    assert [r.status for r in first.finished] == [OK, FAILED, OK] * 2
+    assert [r.status for r in first.finished] == [OK, FAILED, FAILED, OK] * 2
     assert "the broker died" in (first.finished[1].reason or "")
     assert not first.campaigns[0][1].complete
     again = make(Store(tmp_path), toy())
@@ -199,6 +199,20 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
         ("a", 1), ("a", 3), ("b", 1), ("b", 3), ("a", 2), ("b", 2),
     ]  # fmt: skip
     assert [name for name, _ in watcher.campaigns] == ["stock/c", "stock/a", "stock/b"]
+
+
+def test_a_run_that_its_servers_failed_is_made_once_more(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        raise EnvironmentFailure("no answer in time", remedy="look at the log")
+
+    def defect(point: Point, context: Context) -> Outcome:
+        raise RuntimeError("a mistake of ours")
+
+    once = RunSettings(profile=Profile.SMOKE, repeats=1)
+    attempts = [r.attempt for r in make(Store(tmp_path / "a"), toy(run), settings=once).finished]
+    assert attempts == [1, 2] * 3
+    attempts = [r.attempt for r in make(Store(tmp_path / "b"), toy(defect), settings=once).finished]
+    assert attempts == [1, 1, 1]
 
 
 def test_runs_that_two_figures_show_are_made_once(tmp_path: Path) -> None:

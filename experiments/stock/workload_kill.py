@@ -17,16 +17,19 @@ import pandas as pd
 from experiments.stock._kills import (
     LOCALITY_NOTE,
     check_options,
+    decided,
     hypothesis,
     invariant,
     keeps,
     mean_gap,
     named,
     nothing_dropped,
+    punctual,
     really_failed,
     run_kill,
     shorter,
     tabulate,
+    together,
 )
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, ClaimKind
@@ -66,6 +69,7 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     runs = tables["runs"]
     return [
         really_failed(runs),
+        punctual(runs),
         nothing_dropped(runs, "the kill of a worker"),
         *(_equal(runs, name) for name in SHOWN if (runs["workload"] == name).any()),
         *_table_equal(runs[runs["workload"] == "accidents"]),
@@ -77,11 +81,12 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
 
 def _equal(runs: pd.DataFrame, workload: str) -> Claim:
     mine = runs[(runs["workload"] == workload) & (runs["dropped_rows"] == 0)]
-    equal = mine["output_equals_truth"].astype(bool) & mine["output_equals_twin"].astype(bool)
+    verdicts = [mine[f"output_equals_{other}"] for other in ("truth", "twin")]
+    equal = together(decided(pd.concat(verdicts)))
     return invariant(
         f"{WORKLOADS[workload].label}: with a worker killed and no row dropped the output equals "
         "the batch ground truth and the no-failure twin, and no result came with two values",
-        bool((equal & (mine["contradictions"] == 0)).all()) if len(mine) else None,
+        together([equal, *(mine["contradictions"] == 0)]) if len(mine) else None,
         results=named(mine, "results"),
         differences=named(mine, "difference_from_truth"),
     )

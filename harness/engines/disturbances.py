@@ -159,6 +159,14 @@ OF_ONE_FAILURE = (
 """Of these, what stands among a run's values for its first failure."""
 
 
+def without_times(after: pd.DataFrame) -> pd.DataFrame:
+    """The same failures without what became of the output and when: for passes whose times cannot
+    be trusted."""
+    known = ("action", "target", "scope", "at_s", "ended_at_s", "overlaps")
+    nothing = {name: None for name in COLUMNS if name not in known}
+    return after.assign(**{**nothing, "recovery_why_not": Unrecovered.MISTIMED.value})
+
+
 def _silence(
     arrival_s: pd.Series[float],
     twin_arrival_s: pd.Series[float],

@@ -22,12 +22,13 @@ from harness.engines.disturbances import (
     disturbances,
     planned,
     reached,
+    without_times,
 )
 from harness.engines.passes import PassRecord
 from harness.failures.injector import ROW
 from harness.failures.schedule import Schedule
 from harness.measure.recovery import Unrecovered
-from harness.measure.versions import Versions, compare, versions
+from harness.measure.versions import Comparison, Versions, compare, versions
 from harness.measure.windows import (
     Normal,
     due_times,
@@ -64,7 +65,7 @@ def judge(
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
-    problem = _incomparable(twin, failed, truth)
+    problem = _incomparable(twin, failed, truth) or _missed(failed)
     mistimed = _mistimed(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
@@ -76,12 +77,14 @@ def judge(
         arrival_s=broken.first["arrival_s"],
         twin_arrival_s=calm.first["arrival_s"],
     )
+    if mistimed is not None:
+        after = without_times(after)
     values = {
         **_correctness(calm, broken, truth, identity, workload),
         **_table(failed, truth, identity, workload),
         **_failures(failed, schedule),
-        **_latencies(calm, broken, settle_s),
-        **_yardstick(normal, kept_up),
+        **_latencies(calm, broken, settle_s, trusted=mistimed is None),
+        **_yardstick(normal if mistimed is None else None, kept_up),
         **_first_failure(after),
         **_resources(twin, failed),
         **_conditions(twin, failed),
@@ -177,9 +180,10 @@ def _correctness(
     standing = compare(seen.last, truth, identity, values)
     twin_truth = compare(calmly.stable, truth, identity, values)
     against_twin = compare(seen.stable, calmly.stable, identity, values)
+    late = not broken.record.drained and broken.record.died is None
     return {
-        "output_equals_truth": stable.equal and standing.equal,
-        "output_equals_twin": against_twin.equal,
+        "output_equals_truth": _verdict(stable, standing, late=late),
+        "output_equals_twin": _verdict(against_twin, late=late),
         "twin_equals_truth": twin_truth.equal,
         "difference_from_truth": (standing if stable.equal else stable).describe(),
         "difference_from_twin": against_twin.describe(),
@@ -193,6 +197,16 @@ def _correctness(
         "corrections": seen.corrections,
         "uncorrected": seen.uncorrected,
     }
+
+
+def _verdict(*found: Comparison, late: bool) -> bool | None:
+    """Whether all are equal. None for a pass that was ended while its last results were still to
+    come (`DRAIN_S`), if all that is wrong is that some are missing: whether they would have come
+    nobody knows. An engine that died lost them."""
+    if all(one.equal for one in found):
+        return True
+    only_missing = not any(len(one.wrong) + len(one.extra) for one in found)
+    return None if late and only_missing else False
 
 
 def _table(
@@ -239,15 +253,17 @@ def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
         return None
 
 
-def _latencies(calm: _Seen, broken: _Seen, settle_s: float) -> dict[str, Any]:
+def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) -> dict[str, Any]:
+    """Null where the times cannot be trusted."""
     until_s = broken.record.until_s
-    return {
+    found = {
         **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
         **_quantiles("twin_latency", settled_latency_s(calm.first, settle_s)),
         **_quantiles("end_latency", _end_latency_s(broken, settle_s)),
         **_quantiles("twin_end_latency", _end_latency_s(calm, settle_s)),
         "throughput_per_s": float((broken.first["arrival_s"] < until_s).sum()) / until_s,
     }
+    return found if trusted else dict.fromkeys(found)
 
 
 def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
@@ -388,6 +404,19 @@ def _incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> 
         expected = sum(stream.rate.records for stream in record.plan.streams)
         if record.load.records != expected:
             return f"{record.name}: {record.load.records} of {expected} records were sent"
+    return None
+
+
+def _missed(failed: PassRecord) -> str | None:
+    """A planned failure that was done, and hit a node on which nothing of the engine ran just
+    then: nothing failed, and the run says nothing."""
+    for done in failed.injected:
+        idle = [victim.node for victim in done.victims if victim.reached and not victim.felt]
+        if done.event.action in BREAKS and done.error is None and not reached(done) and idle:
+            return (
+                f"{failed.name}: the {done.event.action.value} of {done.event.target} at "
+                f"{done.event.at_s:g} s hit {', '.join(idle)}, where nothing of the engine ran then"
+            )
     return None
 
 

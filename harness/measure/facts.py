@@ -13,7 +13,8 @@ FACTS: Mapping[str, str] = {
     # the output, compared
     "output_equals_truth": "Whether the first stable version of every result, and what stood at "
     "the end, equal the ground truth.",
-    "output_equals_twin": "Whether the stable output equals that of the no-failure twin.",
+    "output_equals_twin": "Whether the stable output equals that of the no-failure twin. Both are "
+    "null if the run was ended before its last results came and nothing else is wrong.",
     "twin_equals_truth": "Whether the twin's stable output equals the ground truth.",
     "difference_from_truth": "How the output differs from the truth, in words: the first results "
     "that are wrong, missing or not asked for.",
@@ -47,14 +48,13 @@ FACTS: Mapping[str, str] = {
     "normal_latency_s": "The twin's usual latency, beyond which a window counts as late.",
     "twin_slowest_s": "The latency of the twin's slowest window.",
     "twin_kept_up": "Whether the twin followed its load. If not, no time is compared with it.",
-    "silence_s": "The longest time without a new result from the first failure to the end of the "
-    "load.",
+    "silence_s": "The longest time without a new result from the first failure to the next one, or "
+    "to the end of the load.",
     "twin_silence_s": "The same of the twin in the same span.",
     # the engine
     "drained": "Whether the engine delivered everything within the time allowed after the load.",
     "died": "The engine's last words, if it ended and did not come back.",
     "restarts": "How often a query was started again.",
-    "network_bytes": "Bytes that crossed the network, of all nodes; null where none is counted.",
     "plan_changes": "How often the plan was adapted to the rates while it ran.",
     "plan_cost": "Resource units of the replicas that these changes started.",
     "plan_value_before": "Output fidelity of the plan before its last change, at the new rates.",

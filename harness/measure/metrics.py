@@ -190,6 +190,13 @@ METRICS: tuple[Metric, ...] = (
         definition="The largest sum of resident set sizes over those processes during the run.",
     ),
     Metric(
+        name="network_bytes",
+        title="Network traffic",
+        unit="bytes",
+        direction=Direction.LOWER,
+        definition="Bytes into and out of the nodes during the run, where the backend counts them.",
+    ),
+    Metric(
         name="load_lag_s",
         title="Lag of the load generator",
         unit="s",

@@ -37,6 +37,7 @@ class Unrecovered(StrEnum):
     NOTHING_DUE = "no window was due after the failure"
     TWIN_BEHIND = "the twin fell behind"
     TWIN_INCOMPLETE = "the twin did not complete every window"
+    MISTIMED = "the load or the clock was not on time"
     NOTHING_FAILED = "no failure reached a process"
     OVERLAPPED = "another failure came before the output was calm again"
 

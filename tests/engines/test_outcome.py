@@ -15,6 +15,7 @@ from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.load.generator import LoadResult
 from harness.measure.facts import FACTS
 from harness.measure.metrics import METRICS, describe
 from harness.measure.recovery import Unrecovered
@@ -22,6 +23,7 @@ from harness.results.record import Outcome
 from tests.engines.constructed import (
     KILL_AT_S,
     LOAD_S,
+    RATE,
     SCHEDULE,
     START,
     WORKLOAD,
@@ -71,6 +73,53 @@ def test_a_run_without_any_effect() -> None:
     assert found["kills_done"] == found["kills_planned"] == 1
     assert found["processes_killed"] == 2
     assert found["killed_at_s"] == pytest.approx(KILL_AT_S + 0.1)
+
+
+def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> None:
+    short = deliveries().iloc[:-3]
+    late = values(short, drained=False)
+    assert late["output_equals_truth"] is None
+    assert late["output_equals_twin"] is None
+    assert values(short)["output_equals_truth"] is False, "there was time for them"
+    assert values(short, drained=False, died="gone")["output_equals_truth"] is False
+    wrong = short.assign(count=short["count"] + (short.index == 9))
+    assert values(wrong, drained=False)["output_equals_truth"] is False
+
+
+def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
+    late = LoadResult(
+        records=RATE.records,
+        lag={"p99_s": 3.0},
+        delivery={"p99_s": 3.0},
+        cpu_s=1.0,
+        nice=0,
+        invalid="5% of the records are late",
+    )
+    outcome = judge(
+        record(name="twin"),
+        record(failures=injected(), load=late),
+        truth(),
+        workload=WORKLOAD,
+        schedule=SCHEDULE,
+        trigger_s=1,
+        settle_s=3,
+        timed=False,
+    )
+    assert outcome.invalid is None
+    assert outcome.values["output_equals_truth"] is True
+    assert "late" in outcome.values["mistimed"]
+    for name in ("latency_p50_s", "throughput_per_s", "recovery_s", "output_gap_s", "silence_s"):
+        assert outcome.values[name] is None, name
+    assert outcome.values["recovery_why_not"] == Unrecovered.MISTIMED.value
+    assert outcome.series["recoveries"]["recovery_s"].isna().all()
+
+
+def test_a_kill_where_nothing_ran_says_nothing() -> None:
+    idle = [
+        replace(done, victims=[replace(v, executors=0) for v in done.victims])
+        for done in injected()
+    ]
+    assert "nothing of the engine ran" in (judged(record(failures=idle)).invalid or "")
 
 
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
