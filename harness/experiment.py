@@ -142,6 +142,8 @@ class Experiment:
     runs_of: str | None = None
     """The experiment whose runs this one shows: both have the same grid, and what one pass tells
     for two figures is measured once, under that name."""
+    alone: bool = False
+    """Whether it measures its own processor time, which other runs beside it would lengthen."""
     chooses: Sequence[str] = ()
     """Modules that it gets by name from a list (`harness.results.reach.CHOSEN_FROM`), such as
     ``"harness.engines.structured.engine"``: a run depends on them as on what it imports."""

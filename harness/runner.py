@@ -10,6 +10,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 from harness.catalogue import estimate_s
 from harness.cluster.backends import BACKENDS, DEFAULT
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.computing import Made, SideBySide, Task
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
@@ -223,6 +225,14 @@ class _RunContext:
         self.observer.stage(stage, fraction, throughput_per_s, latency_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A run that another process makes, and where its files go."""
+
+    scratch: Path
+    result: Future[Made]
+
+
 class Runner:
     """Makes runs and keeps their records."""
 
@@ -344,28 +354,73 @@ class Runner:
         self._observer.planned(runs, estimate)
         records: list[Record] = []
         try:
-            for number, run in enumerate(runs):
-                if not run.done:
-                    records.extend(self._attempts(run, settings))
-                if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
-                    campaign = self.campaign(run.experiment, settings)
-                    self._observer.experiment_finished(run.experiment, campaign)
+            with SideBySide() as others:
+                ahead = self._ahead(runs, settings, others)
+                self._all(runs, settings, ahead, records)
         finally:
             self._pool.close()
             self._store.discard_partial()
         return records
 
-    def _attempts(self, run: PlannedRun, settings: RunSettings) -> Iterator[Record]:
+    def _ahead(
+        self, runs: Sequence[PlannedRun], settings: RunSettings, others: SideBySide
+    ) -> Mapping[int, _Ahead]:
+        """What other processes begin with now, by its place among the runs; one run alone is
+        not worth a process."""
+        places = [n for n, run in enumerate(runs) if not run.done and others.takes(run.experiment)]
+        found = {}
+        for number in places if len(places) > 1 else ():
+            run, scratch = runs[number], self._store.scratch()
+            task = Task(
+                experiment=run.experiment.id,
+                point=run.point,
+                profile=settings.profile,
+                root_seed=settings.root_seed,
+                repeat=run.repeat,
+                options=_options_for(run.experiment, settings.options),
+                directory=scratch,
+            )
+            found[number] = _Ahead(scratch, others.submit(task))
+        return found
+
+    def _all(
+        self,
+        runs: Sequence[PlannedRun],
+        settings: RunSettings,
+        ahead: Mapping[int, _Ahead],
+        records: list[Record],
+    ) -> None:
+        for number, run in enumerate(runs):
+            if not run.done:
+                records.extend(self._attempts(run, settings, ahead.get(number)))
+            if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
+                campaign = self.campaign(run.experiment, settings)
+                self._observer.experiment_finished(run.experiment, campaign)
+
+    def _attempts(
+        self, run: PlannedRun, settings: RunSettings, ahead: _Ahead | None
+    ) -> Iterator[Record]:
         """A run that was invalid, or from which less can be said than was asked, is made again, as
         is one whose servers failed it, once, on new ones; every attempt is recorded."""
         for number in range(1, ATTEMPTS + 1):
-            record = self._make(run, settings, number)
+            if ahead is not None and number == 1:
+                record = self._take(run, settings, ahead)
+            else:
+                record = self._make(run, settings, number)
             yield record
             if record.status == FAILED:
                 if not self._environment_failed or number > 1:
                     return
             elif record.status != INVALID and record.again is None:
                 return
+
+    def _take(self, run: PlannedRun, settings: RunSettings, ahead: _Ahead) -> Record:
+        """The record of a run that another process has made, or is about to."""
+        self._environment_failed = False
+        self._observer.run_started(run)
+        made = ahead.result.result()
+        attempt = replace(self._attempt(run, settings), started_unix_s=made.started_unix_s)
+        return self._keep(run, attempt, made, ahead.scratch)
 
     def _make(self, run: PlannedRun, settings: RunSettings, number: int) -> Record:
         self._observer.run_started(run)
@@ -380,13 +435,21 @@ class Runner:
         )
         attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
-        outcome, failure = self._measure(run, context)
-        seconds = time.monotonic() - started
-        if outcome is not None:
-            record = Record.completed(attempt, outcome, seconds=seconds)
+        outcome, why = self._measure(run, context)
+        made = Made(
+            outcome=outcome,
+            why=why,
+            started_unix_s=attempt.started_unix_s,
+            seconds=time.monotonic() - started,
+        )
+        return self._keep(run, attempt, made, scratch)
+
+    def _keep(self, run: PlannedRun, attempt: Attempt, made: Made, scratch: Path) -> Record:
+        if made.outcome is not None:
+            record = Record.completed(attempt, made.outcome, seconds=made.seconds)
         else:
-            record = Record.failed(attempt, failure, seconds=seconds)
-        series = outcome.series if outcome is not None else {}
+            record = Record.failed(attempt, made.why, seconds=made.seconds)
+        series = made.outcome.series if made.outcome is not None else {}
         self._store.append(record, scratch, series, self._machine)
         self._observer.run_finished(run, record)
         return record

@@ -201,6 +201,19 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
     assert [name for name, _ in watcher.campaigns] == ["stock/c", "stock/a", "stock/b"]
 
 
+def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
+    from harness.catalogue import find
+
+    (experiment,) = find(["intervals/dag-delay"])
+    elsewhere = make(Store(tmp_path / "a"), experiment).finished
+    here = make(Store(tmp_path / "b"), replace(experiment, alone=True)).finished
+    assert [record.point for record in elsewhere] == [record.point for record in here]
+    assert [record.values for record in elsewhere] == [record.values for record in here]
+    assert {record.campaign for record in elsewhere} == {record.campaign for record in here}
+    assert len(elsewhere) > 1
+    assert not list((tmp_path / "a" / "records").glob(".partial-*"))
+
+
 def test_a_run_that_its_servers_failed_is_made_once_more(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         raise EnvironmentFailure("no answer in time", remedy="look at the log")

@@ -181,6 +181,7 @@ EXPERIMENT = Experiment(
     grid=_random.everywhere(grid()),
     repeats=_random.ONCE,
     seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 2.0, Profile.PAPER: 3.0},
+    alone=True,
     run=run,
     table=table,
     draw=draw,

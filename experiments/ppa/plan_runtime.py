@@ -196,6 +196,7 @@ EXPERIMENT = Experiment(
     },
     repeats=_random.ONCE,
     seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 1.0, Profile.PAPER: 25.0},
+    alone=True,
     run=run,
     table=table,
     draw=draw,

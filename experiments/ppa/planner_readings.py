@@ -257,6 +257,7 @@ EXPERIMENT = Experiment(
     grid=_random.everywhere([{"figure": name} for name in [*SPECIFICATIONS, RECOVERY]]),
     repeats=_random.ONCE,
     seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 20.0, Profile.PAPER: 100.0},
+    alone=True,
     run=run,
     table=table,
     draw=draw,
