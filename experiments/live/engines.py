@@ -214,14 +214,16 @@ def _draw_parts(axes: Axes, rates: pd.DataFrame) -> None:
 PARTS = {
     "cpu_us_python": "Python on workers",
     "cpu_us_java": "JVMs on workers",
-    "cpu_us_driver": "driver",
+    "cpu_us_own": "driver",
     "cpu_us_coordinator": "coordinator",
 }
 
 
 def _value(row: pd.Series[float], column: str) -> float:
-    value = row.get(column)
-    return 0.0 if value is None or pd.isna(value) else float(value)
+    """Engines call their drivers differently."""
+    names = ("cpu_us_driver", "cpu_us_drivers") if column == "cpu_us_own" else (column,)
+    values = [row.get(name) for name in names]
+    return float(sum(value for value in values if value is not None and not pd.isna(value)))
 
 
 def _draw_kills(axes: Axes, kills: pd.DataFrame) -> None:
@@ -269,35 +271,46 @@ def _complete(counted: pd.DataFrame) -> Claim:
 
 
 def _efficiency(workload: str, rates: pd.DataFrame) -> Claim:
-    prompt = rates[rates["latency_p50_s"] <= BOUND_S]
-    ours, theirs = (_best(prompt, engine, "records_per_core_s", max) for engine in _ENGINES)
+    """The stock engine may take as long as it likes, if it keeps up: what is within the bound is
+    measured beside it."""
+    prompt, kept = rates[rates["latency_p50_s"] <= BOUND_S], _keeping_up(rates)
+    ours = _best(prompt, TASKS, "records_per_core_s", max)
+    theirs, bounded = (
+        _best(part, STRUCTURED, "records_per_core_s", max) for part in (kept, prompt)
+    )
     times = ours / theirs if ours and theirs else None
     return Claim(
         text=f"{workload.capitalize()}: at a median latency of 1 s or less a core of the task "
-        "engine does at least ten times the records of the stock engine's best setting.",
+        "engine does at least ten times the records of the stock engine's best setting, whatever "
+        "latency that has.",
         kind=ClaimKind.HYPOTHESIS,
         held=None if times is None else times >= LIMITS["times_records_per_core_s"],
         measured={
             "times": times,
-            "times_at_the_same_rate": _times_at_the_same_rate(prompt),
+            "times_at_the_same_rate": _times_at_the_same_rate(kept),
             "tasks": ours,
             "stock": theirs,
-            "bound_s": BOUND_S,
+            "stock_within_1_s": bounded,
+            "stock_least_median_s": _best(rates, STRUCTURED, "latency_p50_s", min),
         },
     )
 
 
-def _times_at_the_same_rate(prompt: pd.DataFrame) -> float | None:
-    """The best of both at the highest rate that both keep within the bound."""
-    rate = _common_rate(prompt)
-    at = prompt[prompt["rate_per_s"] == rate]
+def _keeping_up(rates: pd.DataFrame) -> pd.DataFrame:
+    """Behind a backlog any latency and any efficiency can be had."""
+    return rates[rates["latency_late_s"] <= rates["latency_early_s"] + KEPT_S]
+
+
+def _times_at_the_same_rate(kept: pd.DataFrame) -> float | None:
+    """The best of both at the highest rate at which both keep up."""
+    at = kept[kept["rate_per_s"] == _common_rate(kept)]
     ours, theirs = (_best(at, engine, "records_per_core_s", max) for engine in _ENGINES)
     return ours / theirs if ours and theirs else None
 
 
 def _latency(workload: str, rates: pd.DataFrame) -> Claim:
-    """At a rate that both keep up with: behind a backlog any latency can be had."""
-    kept = rates[rates["latency_late_s"] <= rates["latency_early_s"] + KEPT_S]
+    """At the highest rate at which both keep up."""
+    kept = _keeping_up(rates)
     rate = _common_rate(kept)
     at = kept[kept["rate_per_s"] == rate]
     ours, theirs = (_best(at, engine, "latency_p50_s", min) for engine in _ENGINES)
@@ -380,12 +393,12 @@ _RECOVERIES = [
     point("recovery", TASKS, scheme="checkpoint", rate_per_s=2_000.0),
 ]
 _OURS = [
-    point("rate", TASKS, rate_per_s=5_000.0),
     point("rate", TASKS, rate_per_s=20_000.0),
-    point("rate", TASKS, rate_per_s=50_000.0, interval_s=0.5),
+    point("rate", TASKS, rate_per_s=20_000.0, interval_s=0.5),
+    point("rate", TASKS, rate_per_s=100_000.0, interval_s=0.5),
     point(SATURATION, TASKS, rate_per_s=SATURATED_PER_S, interval_s=0.5),
-    point("rate", TASKS, workload=TOP, rate_per_s=5_000.0),
-    point("rate", TASKS, workload=TOP, rate_per_s=50_000.0, interval_s=0.5),
+    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0),
+    point("rate", TASKS, workload=TOP, rate_per_s=100_000.0, interval_s=0.5),
     point(SATURATION, TASKS, workload=TOP, rate_per_s=SATURATED_PER_S, interval_s=0.5),
 ]
 
@@ -405,11 +418,12 @@ def _stock(
 
 
 _IN_MEMORY = [
-    _stock("rate", 5_000.0),
+    _stock("rate", 1_000.0),
     _stock("rate", 20_000.0),
     _stock("rate", 20_000.0, interval_s=1.0),
+    _stock("rate", 40_000.0, interval_s=1.0),
     _stock(SATURATION, SATURATED_PER_S, interval_s=1.0),
-    _stock("rate", 5_000.0, workload=TOP),
+    _stock("rate", 20_000.0, workload=TOP),
     _stock(SATURATION, SATURATED_PER_S, workload=TOP, interval_s=1.0),
 ]
 _OTHERWISE = [
@@ -417,11 +431,12 @@ _OTHERWISE = [
 ]
 _QUICK = [*_RECOVERIES, *_OURS, *_IN_MEMORY, *_OTHERWISE]
 _FURTHER = [
+    point("rate", TASKS, rate_per_s=1_000.0),
     point("rate", TASKS, rate_per_s=50_000.0),
-    point("rate", TASKS, rate_per_s=100_000.0, interval_s=0.5),
-    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0),
-    _stock("rate", 20_000.0, workload=TOP),
-    *(_stock("rate", 5_000.0, settings=settings) for settings in STOCK if settings != "memory"),
+    point("rate", TASKS, rate_per_s=50_000.0, interval_s=0.5),
+    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0, interval_s=0.5),
+    _stock("rate", 1_000.0, workload=TOP),
+    _stock("rate", 40_000.0, workload=TOP, interval_s=1.0),
     *(
         _stock(SATURATION, SATURATED_PER_S, settings=settings, interval_s=1.0)
         for settings in STOCK
