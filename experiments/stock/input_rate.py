@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from harness.engines.base import Engine
     from harness.engines.passes import PassRecord
+    from harness.load.plan import Stream
     from harness.load.profile import RateProfile
     from harness.results.tables import Results
     from workloads.base import Workload
@@ -142,7 +143,7 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
     """What one rate gave: by how much the backlog grew while it lasted, latency of its results."""
     levels = backlog(
         record.batches[record.batches["at_s"] > 0],
-        lambda at_s: sum(stream.rate.due(at_s) for stream in record.plan.streams),
+        lambda at_s: sum(_due(stream, at_s) for stream in record.plan.streams),
     )
     growth = slope_per_s(levels, from_s=SETTLE_S, until_s=record.until_s)
     latency_s = latencies_s(record, workload)
@@ -160,6 +161,12 @@ def summarize(record: PassRecord, workload: Workload, rate_per_s: float) -> dict
         "dropped_rows": int(record.batches["dropped_rows"].sum()),
         "invalid": record.load.invalid,
     }
+
+
+def _due(stream: Stream, at_s: float) -> int:
+    """Records of a stream that were meant to have been sent; a batch counts markers among its
+    rows, of which each partition gets every one."""
+    return stream.rate.due(at_s) + stream.partitions * stream.markers_until(at_s)
 
 
 def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:

@@ -16,7 +16,7 @@ from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim
 from harness.engines.base import NOT_SCORED, Scored
 from harness.engines.outcome import judge
-from harness.engines.passes import PassRecord
+from harness.engines.passes import PassRecord, load_plan
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.results.record import Outcome, Profile
@@ -184,6 +184,15 @@ def test_two_thirds_of_a_rate_in_time_and_the_rest_after_the_load_do_not_sustain
     row = input_rate.summarize(caught_up, WORKLOAD, 100)
     assert not row["sustained"]
     assert row["processed_per_s"] == pytest.approx(67, rel=0.01)
+
+
+def test_markers_among_a_batch_s_rows_are_no_records_that_were_processed() -> None:
+    """10 a second in each of two partitions: batches that take 80 of 100 records a second and all
+    markers count 100 rows, and the backlog grows all the same."""
+    plan = load_plan(WORKLOAD, RATE, {"lines": "lines"}, marker_s=0.1)
+    row = input_rate.summarize(record(batches=batches(1.0), plan=plan), WORKLOAD, 100)
+    assert row["backlog_growth_per_s"] == pytest.approx(20, rel=0.02)
+    assert not row["sustained"]
 
 
 def test_only_windows_that_a_record_closed_count_for_latency() -> None:
