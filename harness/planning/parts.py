@@ -166,6 +166,41 @@ class FullOperator(Part):
         )
 
 
+class FullSubTopology(Part):
+    """The operators of a full sub-topology together: one task of each, then the task whose own
+    increase of the objective is largest, whatever the plan (`Readings.by_increase`)."""
+
+    def __init__(self, evaluator: Evaluator, sub: SubTopology) -> None:
+        topology = evaluator.topology
+        self.operators, self._topology = sub.operators, topology
+        own = [topology.tasks(name) for name in sub.operators]
+        self._places = np.concatenate([np.arange(tasks.start, tasks.stop) for tasks in own])
+        self._worth = significant(evaluator.influence[self._places])
+        self._costs = topology.costs[self._places].astype(float)
+        self._masks = [(self._places >= tasks.start) & (self._places < tasks.stop) for tasks in own]
+
+    def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> Ranked:
+        """One step: the best task of every operator that has none, else the best task."""
+        taken = plan[self._places]
+        free = ~taken if barred is None else ~taken & ~barred[self._places]
+        missing = [mask for mask in self._masks if not (mask & taken).any()]
+        tasks = np.zeros_like(taken)
+        for mask in missing or [np.ones_like(taken)]:
+            worth = np.where(mask & free, self._worth, -1.0)
+            tasks[int(worth.argmax())] = bool(worth.max() >= 0)
+        cost = float(self._costs[tasks].sum())
+        some = [0] if tasks.any() and cost <= budget else []
+        return Ranked(
+            self._topology,
+            self.operators,
+            self._masks,
+            places=self._places,
+            tasks=tasks[None][some],
+            gains=np.array([float(self._worth[tasks].sum())])[some],
+            costs=np.array([cost])[some],
+        )
+
+
 class Structured(Part):
     """A structured sub-topology: its segments, completed to MC-trees where they need others.
 
@@ -314,7 +349,9 @@ def parts_of(evaluator: Evaluator, sink: str, *, readings: Readings = PRINTED) -
     """The parts of the query that ends in ``sink``."""
     parts: list[Part] = []
     for sub in decompose(evaluator.topology, sink):
-        if sub.full:
+        if sub.full and readings.by_increase:
+            parts.append(FullSubTopology(evaluator, sub))
+        elif sub.full:
             parts += [FullOperator(evaluator, name) for name in sub.operators]
         else:
             parts.append(Structured(evaluator, sub, readings=readings))

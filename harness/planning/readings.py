@@ -30,6 +30,10 @@ class Readings:
     segments_per_task: int | None = None
     """A unit with more segments than this per task is cut into its operators. None: as the paper,
     which has no such rule, until `MOST_SEGMENTS`."""
+    by_increase: bool = False
+    """By what a full sub-topology grows after one task of each operator: by the plan that is best
+    (Algorithm 2, line 14), or, as the text below it has it, by the task whose own increase of OF
+    is largest while all other operators are alive. The latter is nearly what greedy does."""
     virtual_sink: bool = True
     """Whether every query's own MC-trees are candidates, as with the virtual sink of section 4.4,
     or those of the whole topology alone, which end where nothing reads on (single-query SA)."""
