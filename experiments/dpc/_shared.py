@@ -69,6 +69,9 @@ class Setting:
     memory: int = 1
     """The join's state, in buckets of input."""
     bucket_us: int = BUCKET_US
+    process_us: int = PROCESS_US
+    """To process one tuple."""
+    corrections: Corrections = Corrections.DONE
     batches: int | None = None
     seed: int = 0
 
@@ -126,7 +129,7 @@ def options_of(setting: Setting) -> Options:
             during_stabilization=setting.during_stabilization,
             method=setting.method,
             snapshot_every=setting.snapshot_every,
-            corrections=Corrections.DONE,
+            corrections=setting.corrections,
         ),
         heartbeat_us=50_000,
         suspect_after_us=1_000_000_000,
@@ -149,7 +152,9 @@ def options_of(setting: Setting) -> Options:
         batches=setting.batches or end_us // setting.bucket_us,
         interval_us=setting.bucket_us,
         tuples=setting.tuples,
-        costs=Costs(batch_us=0, tuple_us=PROCESS_US, copy_us=COPY_US, compare_us=COMPARE_US),
+        costs=Costs(
+            batch_us=0, tuple_us=setting.process_us, copy_us=COPY_US, compare_us=COMPARE_US
+        ),
         network=Network(delay_us=1_000, jitter_us=500, store_us=1_000, log_us=1_000),
         lanes=2,
         faults=(failure,) if setting.failure_s > 0 else (),
