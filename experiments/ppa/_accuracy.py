@@ -13,7 +13,7 @@ what is lost with a server is lost whole. Reality lies between the two.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -22,7 +22,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from harness.results.record import Profile
+from experiments.ppa import _random
+from harness.experiment import Context
+from harness.planning.base import ReplicationPlan
+from harness.results.record import Outcome, Point, Profile
 from harness.topology.model import Topology
 from workloads.base import Workload
 from workloads.toolkit.accuracy import local_accuracy
@@ -128,6 +131,30 @@ def q1_topology() -> Topology:
 def query(name: str, profile: Profile, seed: int) -> Query:
     """The query called ``name``, one of `QUERIES`."""
     return Query(name, profile, seed)
+
+
+Choice = Callable[[Topology, int], ReplicationPlan]
+
+
+def run_plans(
+    point: Point, context: Context, ratios: Sequence[float], choices: Mapping[str, Choice], by: str
+) -> Outcome:
+    """Every choice of a plan at every ratio, on one input: what its objective says it is worth,
+    and what it is worth. ``by`` is the column that names the choices."""
+    name = str(point["query"])
+    chosen = query(name, context.profile, context.seed("input", name))
+    rows = []
+    for ratio in ratios:
+        context.progress("planning and running", fraction=ratio)
+        budget = _random.budget(chosen.topology, ratio)
+        for label, choose in choices.items():
+            plan = choose(chosen.topology, budget)
+            rows.append((ratio, label, plan.value, chosen.accuracy(plan.tasks)))
+    frame = pd.DataFrame(rows, columns=["ratio", by, "value", "accuracy"])
+    return Outcome(
+        values={"records": chosen.records, "tasks": chosen.topology.task_count},
+        series={"plans": frame},
+    )
 
 
 class OwnPages(TableTask):

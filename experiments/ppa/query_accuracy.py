@@ -31,22 +31,14 @@ RISING = 0.9
 COLOURS = {"of": BLUE, "ic": VERMILION}
 
 
+def _by(objective: Objective) -> _accuracy.Choice:
+    return lambda topology, budget: planner("sa").plan(topology, budget, objective)
+
+
 def run(point: Point, context: Context) -> Outcome:
     """Both objectives at every ratio, on one input."""
-    name = str(point["query"])
-    query = _accuracy.query(name, context.profile, context.seed("input", name))
-    rows = []
-    for ratio in RATIOS[context.profile]:
-        context.progress("planning and running", fraction=ratio)
-        budget = _random.budget(query.topology, ratio)
-        for objective in Objective:
-            plan = planner("sa").plan(query.topology, budget, objective)
-            rows.append((ratio, objective.value, plan.value, query.accuracy(plan.tasks)))
-    frame = pd.DataFrame(rows, columns=["ratio", "objective", "value", "accuracy"])
-    return Outcome(
-        values={"records": query.records, "tasks": query.topology.task_count},
-        series={"plans": frame},
-    )
+    choices = {objective.value: _by(objective) for objective in Objective}
+    return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "objective")
 
 
 def table(results: Results) -> pd.DataFrame:
