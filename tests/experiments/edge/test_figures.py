@@ -12,6 +12,7 @@ from experiments.edge import (
     _runs,
     latency,
     prediction,
+    readings,
     resources,
     success,
     throughput,
@@ -24,7 +25,7 @@ from tests.experiments.smoke import smoke_table
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (latency, prediction, resources, success, throughput)
+    for module in (latency, prediction, readings, resources, success, throughput)
 }
 
 
@@ -72,7 +73,12 @@ def lose_tuples(table: pd.DataFrame) -> None:
     table["success"] *= 0.9
 
 
+def twice_the_risk(table: pd.DataFrame) -> None:
+    table.loc[table["reading"] == "both", "left_s"] *= 2
+
+
 BENT = {
+    "edge/readings": (twice_the_risk, "How equation 1 is read changes little"),
     "edge/throughput": (
         swap("mechanism", "ck-only+DRA", "RPPG+RAS"), "The throughput of RPPG+RAS",
     ),
