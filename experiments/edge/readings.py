@@ -144,7 +144,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
             )  # fmt: skip
         axes.set_title(f"gateways at {gateways}", loc="left")
         axes.set_xlabel("budget for fault tolerance (% of the application)")
-        axes.set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=0)
     panels[0].set_ylabel("expected recovery of tasks\nwithout a replica (s a day)")
     panels[0].legend(loc="lower left")
     stamp(figure, f"computed from LANL's records; mean of {int(table['count'].max())} assignments")
