@@ -50,7 +50,7 @@ class Copies:
         """None where no link is declared: most runs."""
         self._client, self._sender = consumer_settings(client), sender
         patience_s = min(MOST_PATIENCE_S, SHARE_OF_BATCH * job.batch_us / 1e6)
-        self._source_client = source_settings(client, patience_s)
+        self._patient_client = source_settings(client, patience_s)
         self._operators = job.program.operators
         self._tails: dict[int, list[Tail]] = {}
         """Task to what is read for its copies here."""
@@ -225,13 +225,14 @@ class Copies:
             give=give,
         )
         tail = Tail(
-            self._source_client,
+            self._client,
             topic,
             partition,
             reader.begin(),
             deliver=reader.take,
             prepare=reader.cut,
             due=reader.completes,
+            patient=self._patient_client,
         )
         self._sources[key] = reader, tail
 

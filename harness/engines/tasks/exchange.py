@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ _MOST_HELD = 64
 """So many of what it has prepared a reader may keep back."""
 _ASK_S = 10.0
 SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.025
-"""How long a source's reader lets the broker gather records before it takes them: a share of a
-batch, at most so long. Each answer costs a tenth of a millisecond, whatever it holds."""
+"""How long the reader of a busy source lets the broker gather records before it takes them: a
+share of a batch, at most so long. Each answer costs a tenth of a millisecond, whatever it holds."""
+BUSY_PER_S = 80
+"""A source is busy from so many answers a second on. A quiet one would be asked for nothing."""
 
 Settings = Mapping[str, Any]
 
@@ -110,16 +113,19 @@ class Tail:
         ready: Callable[[int], None] = lambda end: None,
         prepare: Callable[[Sequence[Message]], Sequence[Any]] = lambda messages: messages,
         due: Callable[[Any], bool] = lambda newest: True,
+        patient: Settings | None = None,
     ) -> None:
         """``client`` are settings of a consumer. Two callbacks are called in the running event
         loop: ``ready`` once the position is fixed, with where the partition ended then,
         ``deliver`` with messages in their order, or what ``prepare`` made of them. ``prepare`` and
         ``due`` are called in the reader's thread; what is prepared is kept back until the newest
-        is due, because waking the loop costs more than most messages."""
+        is due, because waking the loop costs more than most messages. ``patient`` are the settings
+        of another consumer, which goes on once the partition is busy (`BUSY_PER_S`)."""
         self._client, self._begin = client, begin
         self._place = (topic, partition)
         self._deliver, self._ready = deliver, ready
         self._prepare, self._due = prepare, due
+        self._patient, self._answers, self._since_s = patient, 0, 0.0
         self._loop = asyncio.get_running_loop()
         self._stopped = False
         self._may_read = threading.Event()
@@ -158,8 +164,26 @@ class Tail:
                 if held and (self._due(held[-1]) or len(held) > _MOST_HELD):
                     self._call(self._give, held)
                     held = []
+                if good and self._patient is not None and self._is_busy():
+                    consumer = self._change(consumer, self._patient, good[-1].offset() + 1)
         finally:
             consumer.close()
+
+    def _is_busy(self) -> bool:
+        """Whether there was one answer too many within a second."""
+        now_s = time.monotonic()
+        if now_s - self._since_s > 1.0:
+            self._answers, self._since_s = 0, now_s
+        self._answers += 1
+        return self._answers > BUSY_PER_S
+
+    def _change(self, consumer: Consumer, settings: Settings, offset: int) -> Consumer:
+        """Go on with other settings, exactly there."""
+        self._patient = None
+        other = Consumer(settings)
+        other.assign([TopicPartition(*self._place, offset)])
+        consumer.close()
+        return other
 
     def _position(self, consumer: Consumer) -> None:
         """Fix where it begins, so that nothing that is sent from then on can be missed."""
