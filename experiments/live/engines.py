@@ -153,9 +153,11 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     saturation. Below: where the CPU goes, and every kill."""
     (cost, worth), (parts, kills) = figure.subplots(2, 2)
     rates, full = table[table["part"] == "rate"], table[table["part"] == SATURATION]
-    _draw_rates(cost, rates)
-    _draw_saturation(worth, full)
-    _draw_parts(parts, rates)
+    if len(rates):
+        _draw_rates(cost, rates)
+        _draw_parts(parts, rates)
+    if len(full):
+        _draw_saturation(worth, full)
     _draw_kills(kills, table[table["part"] == "recovery"])
 
 

@@ -165,3 +165,4 @@ def test_the_figure_can_be_drawn() -> None:
     figure = Figure()
     draw(full, figure)
     assert len(figure.axes) == 4
+    draw(full[["part", "scheme", "restored_ms"]].query("part == 'recovery'"), Figure())
