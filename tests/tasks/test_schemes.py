@@ -15,7 +15,7 @@ import pytest
 from harness.engines.base import Setup
 from harness.engines.tasks.contenders import CONTENDERS, setup_of
 from harness.engines.tasks.engine import TaskEngine
-from harness.engines.tasks.trial import Trial, Verdict
+from harness.engines.tasks.trial import Disturbance, Trial, Verdict
 from harness.protocol.effects import CopyEvent
 from tests.tasks.live import PARAMETERS, WORDS, kill
 from workloads.base import Workload
@@ -23,13 +23,14 @@ from workloads.worldcup import world_cup
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
-RATE_PER_S, SECONDS = 200.0, 6.5
+RATE_PER_S = 200.0
+SECONDS, TENTATIVE_SECONDS = 4.5, 6.5
 WORKLOADS: dict[str, Workload] = {
     "word-count": WORDS,
     "world-cup": world_cup(partitions=4, mergers=2, window_s=2, slide_s=1),
 }
 """Seven tasks each, the last one the sink."""
-KILLS = (kill(1.6, "r1n2"), kill(1.7, "r2n1"), kill(3.2, "r1"))
+KILLS = (kill(1.1, "r1n2"), kill(1.2, "r2n1"), kill(2.6, "r1"))
 """A node, another while its tasks are being restored, and a worker with all that runs on it."""
 TENTATIVE = ("ppa", "dpc")
 TENTATIVE_KILLS = (kill(1.6, "r1"), kill(5.5, "r2n1"))
@@ -50,8 +51,11 @@ def run(engine: TaskEngine, directory: Path, workload: Workload, contender: str)
         setup = replace(setup, parameters={**setup.parameters, "placement": apart(plan)})
     engine.setup = setup
     engine.check()
-    kills = TENTATIVE_KILLS if contender in TENTATIVE else KILLS
-    return Trial(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=SECONDS).run(kills)
+    kills: Sequence[Disturbance] = KILLS
+    seconds = SECONDS
+    if contender in TENTATIVE:
+        kills, seconds = TENTATIVE_KILLS, TENTATIVE_SECONDS
+    return Trial(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds).run(kills)
 
 
 def apart(plan: Sequence[int]) -> str:
@@ -96,7 +100,7 @@ def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) ->
     parameters = {**PARAMETERS, "slots": 3, "restart_s": AWAY_S, "placement": "0,1,2,1,0,1,2"}
     engine.setup = Setup(scheme="ppa", parameters={**parameters, "plan": "0,2,4,6"})
     engine.check()
-    one = Trial(engine, WORDS, tmp_path, rate_per_s=RATE_PER_S, seconds=SECONDS)
+    one = Trial(engine, WORDS, tmp_path, rate_per_s=RATE_PER_S, seconds=TENTATIVE_SECONDS)
     done = one.run([kill(2, "r1")])
     assert done.failures == 0, done
     assert 0 < done.corrected <= done.tentative

@@ -97,12 +97,8 @@ def _resilient(scheduled_by: str) -> Callable[[Topology, Sequence[Node]], Chosen
         ).replicated
         placed = schedule(tasks, network, replicated=risky, store_demand=0.0)
         number = {name: place for place, name in enumerate(names)}
-        replicas = {
-            int(name): number[placed[replica_of(name)]]
-            for name in risky
-            # A replica on its primary's node dies with it: this engine puts none there.
-            if placed[replica_of(name)] != placed[name]
-        }
+        # DRA may put a replica on its primary's node, where it dies with it: so it is done.
+        replicas = {int(name): number[placed[replica_of(name)]] for name in risky}
         return Chosen(
             plan=tuple(sorted(replicas)),
             placement=tuple(number[placed[task.name]] for task in tasks),
