@@ -50,6 +50,9 @@ class Fleet:
         self._port = 0
         self._job_run = ""
         self._stopping = threading.Event()
+        self._registering = threading.Thread(
+            target=self._register, name="register nodes", daemon=True
+        )
         self._boots: dict[int, int] = {}
         """Node to the newest life that is connected."""
         self.published: dict[int, int] = {}
@@ -75,7 +78,7 @@ class Fleet:
     def start(self) -> None:
         """Return when every node is connected to the coordinator."""
         self.start_coordinator()
-        threading.Thread(target=self._register, name="register nodes", daemon=True).start()
+        self._registering.start()
         environment = self.cluster.driver_environment()
         self.driver = Child(
             "harness.engines.tasks.driver",
@@ -192,6 +195,8 @@ class Fleet:
         if self.driver is not None:
             self.driver.stop(within_s=15)
         self._stopping.set()
+        if self._registering.is_alive():
+            self._registering.join()
         for child in self.coordinators:
             child.stop(within_s=3)
 
