@@ -19,6 +19,7 @@ _EPILOG = """\b
 Examples:
   ./faultline endure --kills 20
   ./faultline endure --kills 1000 --seed 7
+  ./faultline endure --seed 7 --pass 3                       one pass of that, again
   ./faultline endure --kills 50 --scheme ppa --scheme dpc --workload world-cup
   ./faultline endure --kills 100 --network namespaces        cut racks off, too
 """
@@ -31,6 +32,10 @@ Examples:
               help="Only this one, or these; default: all of them in turn.")  # fmt: skip
 @click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
               help="Only this one, or these; default: those of the papers in turn.")  # fmt: skip
+@click.option("--pass", "only", type=click.IntRange(1), metavar="N",
+              help="Only the N-th pass of this seed, to look at it again.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
+              show_default=True, help="Where what tells of a failed pass is kept.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
               help="Records per second, of all sources together.")  # fmt: skip
 @cluster_option
@@ -40,6 +45,8 @@ def command(
     seed: int,
     contenders: tuple[str, ...],
     chosen: tuple[str, ...],
+    only: int | None,
+    out: Path,
     rate: float,
     backend: str,
     as_json: bool,
@@ -58,7 +65,7 @@ def command(
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.draw import workloads_for
-    from harness.engines.tasks.endure import endure
+    from harness.engines.tasks.endure import Endurance, Tally
     from harness.engines.tasks.engine import running_engine
     from workloads.base import load_workload_file
 
@@ -89,19 +96,22 @@ def command(
     cluster = place.make(spec)
     with cluster:
         cluster.start(say)
-        setup = Setup(scheme="checkpoint", parameters={"checkpoint_s": 2.0})
         say("starting the engine")
-        with running_engine(setup, cluster) as engine:
-            tally = endure(
-                engine,
-                workloads,
-                cluster.scratch("endure"),
-                kills=kills,
+        with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
+            endurance = Endurance(
+                engine=engine,
+                workloads=workloads,
                 seed=seed,
-                contenders=contenders,
+                directory=cluster.scratch("endure"),
+                keep=out / "endure",
+                contenders=contenders or tuple(CONTENDERS),
                 rate_per_s=rate,
                 report=say,
             )
+            if only is None:
+                tally = endurance.until(kills)
+            else:
+                endurance.run(only - 1, tally := Tally())
         run = getattr(cluster, "run", None)
     tally.leftover_processes = len(marked(run)) if run is not None else 0
     document = {**asdict(tally), "seed": seed, "seconds": round(time.monotonic() - began, 1)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.engines.base import Setup
+from harness.engines.tasks.endure import Endurance
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.trial import Disturb, Disturbance, Trial
 from harness.results.record import Scalar
@@ -37,3 +38,16 @@ def trial(
 def kill(at_s: float, target: str) -> Disturbance:
     """A node or a rack dies, and begins its next life at once or when ``restart_s`` is over."""
     return Disturbance(at_s=at_s, kind=Disturb.KILL, target=target)
+
+
+def endurance(engine: TaskEngine, directory: Path, *, seed: int) -> Endurance:
+    """Short passes of word count under one contender after the other."""
+    return Endurance(
+        engine=engine,
+        workloads=[WORDS],
+        seed=seed,
+        directory=directory,
+        keep=directory / "kept",
+        rate_per_s=200,
+        seconds=15,
+    )

@@ -15,12 +15,12 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
 from harness.engines.base import Setup
-from harness.engines.tasks.endure import endure
 from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.engines.tasks.trial import Disturb, Disturbance, Trial
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from tests.cluster.inside import only_inside, only_outside, ran_inside
+from tests.tasks.live import endurance
 from workloads.wordcount import word_count
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
@@ -106,9 +106,7 @@ def test_racks_are_cut_off_in_turn_faster_than_they_come_back(
 
 @only_inside
 def test_kills_and_cuts_at_random(engine: TaskEngine, tmp_path: Path) -> None:
-    tally = endure(
-        engine, [WORDS], tmp_path, kills=6, seed=0, rate_per_s=200, seconds=15, report=silent
-    )
+    tally = endurance(engine, tmp_path, seed=0).until(6)
     assert tally.kills >= 6
     assert tally.cuts >= 2
     assert tally.failures == 0, tally

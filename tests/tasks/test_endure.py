@@ -195,7 +195,7 @@ def test_with_cuts_one_rack_at_a_time_is_away_and_the_other_not_killed() -> None
 
 def test_a_tally_fails_on_anything_that_is_wrong() -> None:
     assert not Tally(kills=20, runs=2, results=1_000).failures
-    for name in ("lost", "duplicated", "contradictions", "undone_stable", "uncorrected"):
+    for name in ("lost", "duplicated", "contradictions", "undone_stable", "uncorrected", "stalled"):
         tally = Tally()
         setattr(tally, name, 1)
         assert tally.failures == 1

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.engines.base import Setup
-from harness.engines.tasks.endure import endure
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.trial import Disturb, Disturbance
-from tests.cluster.contract import silent
-from tests.tasks.live import PARAMETERS, WORDS, kill, trial
+from tests.tasks.live import endurance, kill, trial
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
@@ -47,9 +44,6 @@ def test_a_frozen_node_is_replaced_by_its_silence(engine: TaskEngine, tmp_path: 
 
 def test_twenty_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     """Under one contender after the other, with racks, the coordinator and frozen nodes."""
-    engine.setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
-    tally = endure(
-        engine, [WORDS], tmp_path, kills=20, seed=1, rate_per_s=200, seconds=15, report=silent
-    )
+    tally = endurance(engine, tmp_path, seed=1).until(20)
     assert tally.kills >= 20
     assert tally.failures == 0, tally

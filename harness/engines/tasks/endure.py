@@ -9,17 +9,22 @@ machine's, and the reason to do it a thousand times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action
 from harness.cluster.run_directory import read_journal
+from harness.engines.base import Setup
 from harness.engines.tasks.contenders import CONTENDERS
-from harness.engines.tasks.draw import RUN_S, SERVERS, choose, schedule
+from harness.engines.tasks.draw import RUN_S, SERVERS, Choice, choose, schedule
 from harness.engines.tasks.engine import TaskEngine
-from harness.engines.tasks.trial import Trial, Verdict
+from harness.engines.tasks.trial import Disturbance, Trial, Verdict
+from harness.results.record import Scalar
 from workloads.base import Workload
+
+PARAMETERS: Mapping[str, Scalar] = {"checkpoint_s": 2.0}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +39,8 @@ class Tally:
     contradictions: int = 0
     undone_stable: int = 0
     uncorrected: int = 0
+    stalled: int = 0
+    """Passes that did not finish."""
     tentative: int = 0
     """Results that were delivered as tentative ones at first."""
     corrected: int = 0
@@ -64,53 +71,80 @@ class Tally:
             + self.contradictions
             + self.undone_stable
             + self.uncorrected
+            + self.stalled
             + self.leftover_processes
         )
 
 
-def endure(
-    engine: TaskEngine,
-    workloads: Sequence[Workload],
-    directory: Path,
-    *,
-    kills: int,
-    seed: int,
-    contenders: Sequence[str] = (),
-    rate_per_s: float = 400,
-    seconds: float = RUN_S,
-    report: Callable[[str], None] = lambda line: None,
-) -> Tally:
-    """Go on until ``kills`` nodes and coordinators were killed; each pass takes the next of the
-    ``contenders``, by default of all. Racks are cut off, too, where the cluster can do it."""
-    tally, base = Tally(), engine.setup
-    nodes, cluster = engine.fleet.nodes, engine.fleet.cluster
-    ours = dict(read_journal(cluster.run_directory))
-    servers = [name for name in SERVERS if name in ours]
-    cuts = Action.CUT in cluster.capabilities()
-    while tally.kills < kills:
-        number = tally.runs
-        chosen = choose(seed, number, workloads, contenders or list(CONTENDERS))
-        engine.setup = chosen.setup(nodes, rate_per_s, base)
+@dataclass(frozen=True, kw_only=True)
+class Endurance:
+    """What is run, again and again."""
+
+    engine: TaskEngine
+    workloads: Sequence[Workload]
+    seed: int
+    directory: Path
+    """For files of passes that went well: the cluster's own."""
+    keep: Path
+    """Where what tells of a failed pass is kept."""
+    contenders: Sequence[str] = tuple(CONTENDERS)
+    rate_per_s: float = 400
+    seconds: float = RUN_S
+    report: Callable[[str], None] = lambda line: None
+
+    def until(self, kills: int) -> Tally:
+        """Go on until so many nodes and coordinators were killed; each pass takes the next
+        contender."""
+        tally = Tally()
+        while tally.kills < kills:
+            self.run(tally.runs, tally)
+            self.report(f"{tally.kills} of {kills} kills")
+        return tally
+
+    def run(self, number: int, tally: Tally) -> None:
+        """The pass of that number, from 0. Racks are cut off, too, where the cluster can do it."""
+        engine = self.engine
+        chosen = choose(self.seed, number, self.workloads, self.contenders)
+        base = Setup(scheme="checkpoint", parameters=PARAMETERS)
+        engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, base)
         engine.check()
-        planned = schedule(
-            seed,
+        planned = self._planned(number, chosen)
+        name = f"pass {number + 1}, {chosen}"
+        self.report(f"{name}: {len(planned)} disturbances")
+        place = self.directory / f"pass-{number + 1}"
+        place.mkdir()
+        trial = Trial(
+            engine,
+            chosen.workload,
+            place,
+            rate_per_s=self.rate_per_s,
+            seconds=self.seconds,
+            report=self.report,
+        )
+        verdict = trial.run(planned)
+        tally.add(chosen.contender, chosen.workload.name, verdict)
+        self.report(
+            f"{name}: {verdict.kills} killed, {verdict.cuts} cut off, {verdict.results} results, "
+            f"{verdict.tentative} tentative first, {verdict.failures} wrong"
+        )
+        if verdict.failures:
+            self._keep(trial, number, verdict)
+
+    def _planned(self, number: int, chosen: Choice) -> list[Disturbance]:
+        cluster = self.engine.fleet.cluster
+        ours = dict(read_journal(cluster.run_directory))
+        return schedule(
+            self.seed,
             number,
-            nodes,
-            seconds=seconds,
-            servers=servers,
-            cuts=cuts,
+            self.engine.fleet.nodes,
+            seconds=self.seconds,
+            servers=[name for name in SERVERS if name in ours],
+            cuts=Action.CUT in cluster.capabilities(),
             away_s=chosen.away_s,
         )
-        report(f"pass {number + 1}, {chosen}: {len(planned)} disturbances")
-        place = directory / f"pass-{number}"
-        place.mkdir()
-        verdict = Trial(
-            engine, chosen.workload, place, rate_per_s=rate_per_s, seconds=seconds, report=report
-        ).run(planned)
-        tally.add(chosen.contender, chosen.workload.name, verdict)
-        report(
-            f"pass {number + 1}, {chosen}: {verdict.kills} killed, {verdict.cuts} cut off, "
-            f"{verdict.results} results, {verdict.tentative} tentative first, "
-            f"{verdict.failures} wrong; {tally.kills} of {kills} kills"
-        )
-    return tally
+
+    def _keep(self, trial: Trial, number: int, verdict: Verdict) -> None:
+        place = self.keep / f"seed-{self.seed}-pass-{number + 1}"
+        trial.keep(place)
+        (place / "verdict.json").write_text(json.dumps(verdict.to_json(), indent=2) + "\n")
+        self.report(f"what was due, what came and every event are in {place}")

@@ -193,6 +193,14 @@ class TaskEngine:
         """The first batch whose stable output a sink has not reported to be published."""
         return self.fleet.published.get(sink, 0)
 
+    def reached(self) -> int:
+        """How many batches all sinks have published, together: it grows while there is progress."""
+        return sum(self.fleet.published.values())
+
+    def said(self) -> list[Any]:
+        """What the coordinators have said in this pass, in order."""
+        return self._said()[self._began :]
+
     def notes(self) -> list[Noted]:
         """What became of copies, by the coordinator's clock, which is the harness's."""
         found = []
@@ -232,7 +240,7 @@ class TaskEngine:
         return [event for child in self.fleet.coordinators for event in child.events]
 
     def _events(self, kind: str) -> list[Any]:
-        return [event for event in self._said()[self._began :] if event["event"] == kind]
+        return [event for event in self.said() if event["event"] == kind]
 
     def _wiring(self, work: Work) -> Wiring:
         return wiring_for(work.workload, round(work.interval_s * 1e6), {})

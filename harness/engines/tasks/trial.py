@@ -6,13 +6,14 @@ compares with every batch computed once and in order over the same input.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -37,8 +38,9 @@ from harness.measure.versions import Stability
 from workloads.base import Workload
 
 HEAD_START_S = 0.7
-DRAIN_S = 120.0
-"""After the load, how long the engine may take to finish, nodes that come back included."""
+STALLED_S = 120.0
+"""After the load, how long the engine may publish nothing before it counts as stalled, nodes that
+come back included. On a machine that is too busy it may take longer to finish."""
 
 
 class Disturb(StrEnum):
@@ -99,6 +101,8 @@ class Verdict:
     """Results that were delivered as tentative ones; any number may be."""
     corrected: int = 0
     """Tentative results that were taken back."""
+    stalled: int = 0
+    """1 if it did not finish: nothing was published any more although something was due."""
     fenced: int = 0
     """Publications of a copy that had been replaced, which every reader drops: a copy that was
     frozen or cut off goes on for a moment after it is back."""
@@ -111,6 +115,7 @@ class Verdict:
             + self.contradictions
             + self.undone_stable
             + self.uncorrected
+            + self.stalled
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -181,6 +186,9 @@ class Trial:
         self.start_unix_s = self._start_s = 0.0
         self.truth = pd.DataFrame()
         """What was due."""
+        self.messages: Sequence[Message] = ()
+        """What the out topic held."""
+        self.stalled = False
 
     def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:
         """Send the load, do what is planned, wait for the last result, and judge."""
@@ -207,15 +215,28 @@ class Trial:
             ) as generator,
             Collector(kafka.confluent(), self._out, 1, copy_header=COPY_HEADER) as collector,
         ):
-            messages = self._disturbed(work, generator, collector, disturbances)
+            self.messages = self._disturbed(work, generator, collector, disturbances)
         generator.result()
-        return judged(
-            messages,
+        verdict = judged(
+            self.messages,
             self.truth,
             workload,
             kills=len(self.killed) + self.coordinator_kills,
             cuts=len(self.cut),
         )
+        return replace(verdict, stalled=int(self.stalled))
+
+    def keep(self, directory: Path) -> None:
+        """Write down what tells why a pass failed: every event, what was due, what came."""
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / "events.jsonl").open("w", encoding="utf-8") as events:
+            events.writelines(json.dumps(event) + "\n" for event in self.engine.said())
+        reading = Reading(self.workload)
+        ordered = sorted(self.messages, key=lambda message: (message.partition, message.offset))
+        frames = [frame for message in ordered for frame in reading.take(message)]
+        if frames:
+            pd.concat(frames).to_csv(directory / "delivered.csv", index=False)
+        self.truth.to_csv(directory / "truth.csv", index=False)
 
     def _disturbed(
         self,
@@ -270,7 +291,13 @@ class Trial:
                 payload=source.marker,
                 at_unix_s=end + self.workload.slide_s,
             )
-        self.engine.drain(end, within_s=DRAIN_S)
+        done = -1
+        while not self.engine.drain(end, within_s=STALLED_S):
+            before, done = done, self.engine.reached()
+            if done == before:
+                self.stalled = True
+                self._report(f"stalled: nothing was published for {STALLED_S:g} s")
+                return
 
     def _truth(self, work: Work) -> pd.DataFrame:
         """What must be there: the results of windows that have ended."""
