@@ -68,6 +68,7 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """Of the process that was started."""
         return self._process.pid
 
     @property

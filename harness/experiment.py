@@ -57,10 +57,12 @@ class Context(Protocol):
     """What the runner gives to the run of a point."""
 
     @property
-    def profile(self) -> Profile: ...
+    def profile(self) -> Profile:
+        """How much is measured."""
 
     @property
-    def root_seed(self) -> int: ...
+    def root_seed(self) -> int:
+        """What the user gave as ``--seed``."""
 
     @property
     def repeat(self) -> int:

@@ -83,9 +83,11 @@ class PlannedRun:
 class Observer(Protocol):
     """Whoever watches: the progress display, or nobody."""
 
-    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None: ...
+    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
+        """What will run, and for how long, roughly."""
 
-    def run_started(self, run: PlannedRun) -> None: ...
+    def run_started(self, run: PlannedRun) -> None:
+        """A run begins."""
 
     def stage(
         self,
@@ -93,11 +95,14 @@ class Observer(Protocol):
         fraction: float | None,
         throughput_per_s: float | None,
         latency_s: float | None,
-    ) -> None: ...
+    ) -> None:
+        """What it does now; numbers where it has any."""
 
-    def run_finished(self, run: PlannedRun, record: Record) -> None: ...
+    def run_finished(self, run: PlannedRun, record: Record) -> None:
+        """A run has ended, with its record."""
 
-    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None: ...
+    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
+        """All runs of an experiment have ended."""
 
 
 LOGS, LOG_ENDINGS, LOG_BYTES = "logs", (".log", ".out", ".err"), 1_000_000

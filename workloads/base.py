@@ -68,6 +68,7 @@ class Reference:
 
     @property
     def is_file(self) -> bool:
+        """Whether it names a file, and not a module."""
         return self.target.rpartition(":")[0].endswith(".py")
 
     def module(self) -> ModuleType:
@@ -219,6 +220,7 @@ class Workload:
         return ["window_start_s", *(c for c in self.identity if c != self.window_start)]
 
     def source(self, name: str) -> Source:
+        """The source of that name; raises `UsageError`."""
         for source in self.sources:
             if source.name == name:
                 return source

@@ -267,6 +267,7 @@ class Words(TableTask):
         return sum(int(numbers(table, "count").sum()) for table in inputs if table is not None)
 
     def words(self, inputs: Sequence[pa.Table]) -> pa.Table:
+        """The rows of all inputs, one behind the other."""
         return joined(inputs, COUNTS)
 
     def work(

@@ -48,6 +48,7 @@ class LogFile:
 
     @property
     def label(self) -> str:
+        """What it is called in a message."""
         return self.path.name
 
 

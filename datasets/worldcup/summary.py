@@ -109,6 +109,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
+        """Whether a file holds what was published of it."""
         return self.published == self.found
 
 

@@ -176,6 +176,7 @@ class Fit:
     predicted over measured."""
 
     def predict(self, process_s: float, load_s: float) -> float:
+        """The seconds that the formula gives for these two shares of a recovery."""
         return self.base_s + self.factors[0] * process_s + self.factors[1] * load_s
 
     @property

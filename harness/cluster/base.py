@@ -35,6 +35,7 @@ class ClusterSpec:
 
     @property
     def rack_names(self) -> list[str]:
+        """r1, r2 and so on."""
         return [f"r{rack}" for rack in range(1, self.racks + 1)]
 
     @property
@@ -155,11 +156,13 @@ class Cluster(ABC):
 
     @property
     @abstractmethod
-    def kafka(self) -> KafkaEndpoint: ...
+    def kafka(self) -> KafkaEndpoint:
+        """How clients reach the broker."""
 
     @property
     @abstractmethod
-    def redis(self) -> RedisEndpoint: ...
+    def redis(self) -> RedisEndpoint:
+        """How clients reach Redis."""
 
     @abstractmethod
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
@@ -234,7 +237,8 @@ class Cluster(ABC):
         return dict.fromkeys((node.name for node in self.nodes()), 0.0)
 
     @abstractmethod
-    def nodes(self) -> Sequence[Node]: ...
+    def nodes(self) -> Sequence[Node]:
+        """What can fail, as it stands now, in the order of `ClusterSpec.node_names`."""
 
     @abstractmethod
     def alive(self) -> Mapping[str, bool]:

@@ -82,6 +82,7 @@ class KafkaEndpoint:
 
     @property
     def security_protocol(self) -> str:
+        """In Kafka's own words, such as SASL_PLAINTEXT."""
         secure = "SSL" if self.tls else "PLAINTEXT"
         return f"SASL_{secure}" if self.mechanism else secure
 

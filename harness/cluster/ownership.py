@@ -116,6 +116,7 @@ class ClusterRecords:
         draft.rename(self._path(record.run))
 
     def remove(self, run: str) -> None:
+        """Strike a cluster off; it may be gone already."""
         self._path(run).unlink(missing_ok=True)
 
     def records(self) -> list[ClusterRecord]:

@@ -63,6 +63,7 @@ class HostProcess:
 
     @property
     def identity(self) -> ProcessIdentity:
+        """By which it is told from a later process with its pid."""
         return ProcessIdentity(pid=self.pid, started_ticks=self.started_ticks)
 
     def to_json(self) -> dict[str, str | int]:
@@ -87,6 +88,7 @@ class ProcessStat:
 
     @property
     def pid(self) -> int:
+        """Its number, which another may have once it is gone."""
         return self.identity.pid
 
 
@@ -100,6 +102,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
+        """The one that this process runs on."""
         return cls(
             hostname=os.uname().nodename,
             boot=(_PROC / "sys/kernel/random/boot_id").read_text().strip(),
@@ -133,6 +136,7 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
+    """Whether that very process lives: its pid may be another's by now."""
     return identify(identity.pid) == identity
 
 

@@ -22,6 +22,7 @@ class Programs:
 
     @property
     def java(self) -> Path:
+        """The Java launcher."""
         return self.java_home / "bin" / "java"
 
 

@@ -22,6 +22,7 @@ _REMOVALS = 3
 
 
 def journal_path(directory: Path) -> Path:
+    """Where every process of a cluster is noted before anything else happens to it."""
     return directory / "processes.jsonl"
 
 

@@ -29,6 +29,7 @@ class ForeignLoad:
 
     @property
     def high(self) -> bool:
+        """Whether so much else went on that a reader of the numbers should know."""
         foreign, steal = self.foreign_share or 0.0, self.steal_share or 0.0
         return foreign > HIGH_FOREIGN or steal > HIGH_STEAL
 

@@ -170,6 +170,7 @@ def _failed(
 def store_checkpoint(
     effect: do.StoreCheckpoint, store: CheckpointStore
 ) -> told.CheckpointStored | told.CheckpointRefused | told.CheckpointFailed:
+    """Stored; refused, because a later term has claimed the task; or failed, for lack of room."""
     checkpoint = effect.checkpoint
     try:
         kept = store.put(checkpoint)
@@ -198,6 +199,7 @@ def store_checkpoint(
 def load_checkpoint(
     effect: do.LoadCheckpoint, store: CheckpointStore
 ) -> told.CheckpointLoaded | told.CheckpointRefused:
+    """What was stored last, or at a position; refused where a later term has claimed the task."""
     if not store.claim(effect.task, effect.term):
         return told.CheckpointRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
@@ -211,12 +213,14 @@ def load_checkpoint(
 
 
 def forget_checkpoints(effect: do.ForgetCheckpoints, store: CheckpointStore) -> None:
+    """Of every task, those that nobody will go back to."""
     store.forget(None, effect.below)
 
 
 def store_registry(
     effect: do.StoreRegistry, store: RegistryStore
 ) -> told.RegistryStored | told.RegistryRefused:
+    """Stored; refused, because a later coordinator has written."""
     higher = store.put_registry(effect.term, effect.version, effect.registry)
     if higher is not None:
         return told.RegistryRefused(cause=effect.cause, term=higher)
@@ -224,6 +228,7 @@ def store_registry(
 
 
 def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.RegistryLoaded:
+    """A term for this coordinator, and what the one before it has decided."""
     term, registry = store.claim_registry(effect.owner)
     return told.RegistryLoaded(cause=effect.cause, term=term, registry=registry)
 
@@ -232,6 +237,7 @@ def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.Registr
 
 
 def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed | told.OutputRefused:
+    """Where the partition ends; refused where a later term has claimed it."""
     if not output.claim(effect.term):
         return told.OutputRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
@@ -248,6 +254,7 @@ def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed |
 def publish_output(
     effect: do.PublishOutput, output: Output
 ) -> told.OutputPublished | told.OutputRefused:
+    """Appended once; refused where a later term has claimed the partition."""
     if not output.append(effect.term, effect.sequence, effect.records):
         return told.OutputRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation

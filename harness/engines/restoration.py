@@ -46,6 +46,7 @@ class Restoration:
 
     @property
     def latency_us(self) -> int | None:
+        """From detection to restoration; None while it is not restored."""
         return None if self.restored_us is None else self.restored_us - self.detected_us
 
 

@@ -55,6 +55,7 @@ class Repair:
         return self.mean_s
 
     def describe(self) -> dict[str, object]:
+        """As the schedule's origin keeps it."""
         return {"kind": self.kind, "mean_s": self.mean_s, "sigma": self.sigma}
 
 

@@ -51,6 +51,7 @@ class Schedule:
 
     @property
     def kills(self) -> Sequence[FailureEvent]:
+        """The events that end processes."""
         return [event for event in self.events if event.action is Action.KILL]
 
     def check(

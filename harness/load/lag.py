@@ -48,6 +48,7 @@ class LagHistogram:
 
     @property
     def late_share(self) -> float:
+        """Share of the records that were sent later than the limit."""
         return self._late / self.records if self.records else 0.0
 
     def summary(self) -> dict[str, Any]:

@@ -104,4 +104,5 @@ class LoadPlan:
 
     @property
     def duration_s(self) -> float:
+        """Until the longest stream ends."""
         return max(stream.rate.duration_s for stream in self.streams)

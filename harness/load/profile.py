@@ -65,6 +65,7 @@ class RateProfile:
 
     @property
     def duration_s(self) -> float:
+        """Of all segments together."""
         return float(sum(seconds for seconds, _ in self.segments))
 
     @property

@@ -77,6 +77,7 @@ class Collector:
 
     @property
     def newest(self) -> Message | None:
+        """The last message that came; None before the first."""
         return self._messages[-1] if self._messages else None
 
     def since(self, number: int) -> Sequence[Message]:

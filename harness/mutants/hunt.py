@@ -51,6 +51,7 @@ class Result:
 
     @property
     def noticed(self) -> bool:
+        """Whether a test failed, or did not end."""
         return self.fate is not Fate.MISSED
 
 

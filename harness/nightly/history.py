@@ -83,6 +83,7 @@ class History:
         return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def path(self, machine: str) -> Path:
+        """The file of a class of machine."""
         return self.folder / f"{machine}.jsonl"
 
     def read(self, machine: str) -> Sequence[Night]:

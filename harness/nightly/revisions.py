@@ -34,6 +34,7 @@ class Revision:
 
     @property
     def short(self) -> str:
+        """Enough of its name to be one commit's."""
         return self.commit[:12]
 
     def __str__(self) -> str:

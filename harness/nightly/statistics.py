@@ -58,6 +58,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
+        """Better, worse, or no change that is certain and large enough."""
         if self.low > 1.0 and self.ratio >= 1.0 + MINIMUM_EFFECT:
             return Verdict.WORSE
         if self.high < 1.0 and self.ratio <= 1.0 / (1.0 + MINIMUM_EFFECT):

@@ -102,6 +102,7 @@ class CoordinatorMachine:
 
     @property
     def tasks(self) -> list[Assignment]:
+        """What is decided of each task."""
         return self.assigned.tasks
 
     # -- handling --------------------------------------------------------------------------
@@ -256,6 +257,7 @@ class CoordinatorMachine:
     # -- storing and telling ---------------------------------------------------------------
 
     def registry(self) -> Registry:
+        """All that must outlive this coordinator, as it stands now."""
         return Registry(
             version=self.ledger.version,
             tasks=tuple(self.tasks),

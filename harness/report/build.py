@@ -45,6 +45,7 @@ class WrittenReport:
 
     @property
     def claims(self) -> Sequence[Claim]:
+        """Of every experiment in it."""
         return [claim for judged in self.judged for claim in judged.claims]
 
 

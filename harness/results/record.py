@@ -184,6 +184,7 @@ class Record:
 
     @property
     def question(self) -> Question:
+        """What was asked, whatever code answered it."""
         return Question(
             experiment=self.experiment,
             profile=self.profile,

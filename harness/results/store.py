@@ -68,6 +68,7 @@ class Campaign:
 
     @property
     def valid(self) -> Sequence[Record]:
+        """The records that count."""
         return [record for record in self.records if record.status == OK]
 
     @property

@@ -43,11 +43,13 @@ class Readings:
         return [self.reading(partition, index) for index in range(start_index, start_index + count)]
 
     def reading(self, partition: int, index: int) -> bytes:
+        """One record: a sensor and a reading."""
         chance = random.Random(f"{self.seed} {partition} {index}")
         return b"%d,%d" % (chance.randrange(SENSORS), chance.gauss(2000, 300))
 
 
 def query(spark: SparkSession, sources: Mapping[str, DataFrame]) -> DataFrame:
+    """Per window and sensor, the highest reading."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     fields = F.split(F.col("value").cast("string"), ",")

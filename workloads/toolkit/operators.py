@@ -68,17 +68,21 @@ class Timeline:
 
     @property
     def batches_per_slide(self) -> int:
+        """How many batches pass until the next window begins."""
         return self.slide_us // self.batch_us
 
     @property
     def batches_per_window(self) -> int:
+        """How many batches a window holds."""
         return self.window_us // self.batch_us
 
     @property
     def panes_per_window(self) -> int:
+        """How many slides a window holds."""
         return self.window_us // self.slide_us
 
     def batch_of(self, time_us: int) -> int:
+        """The batch that a record of that intended time belongs to."""
         return (time_us - self.start_us) // self.batch_us
 
     def end_us(self, batch: int) -> int:

@@ -46,14 +46,17 @@ def kafka_files(broker: BrokerIdentity, host: str, place: PurePath) -> dict[str,
 
 
 def redis_files(host: str, password: str) -> dict[str, str]:
+    """What a Redis container reads, by file name."""
     return {"redis.conf": _REDIS.format(host=host, port=REDIS_PORT, password=password)}
 
 
 def master_files(secret: str, key: str) -> dict[str, str]:
+    """What the container of Spark's master reads, by file name."""
     return {"master.properties": daemon_properties(secret, key, MASTER_PROPERTIES), **_DAEMON}
 
 
 def worker_files(secret: str, key: str, rack: str, cores: int, place: PurePath) -> dict[str, str]:
+    """What the container of a worker in ``rack`` reads, by file name."""
     properties = worker_properties(rack, cores, str(place / "resources.json"))
     return {
         "worker.properties": daemon_properties(secret, key, properties),

@@ -87,6 +87,7 @@ class Containers:
         return self.address(1)
 
     def address(self, number: int) -> str:
+        """The address of a container by its number in this cluster's network."""
         return f"{self.subnet}.{number}"
 
     def start(self, plan: Plan, *, shared: Path) -> None:
@@ -150,6 +151,7 @@ class Containers:
         self._network.disconnect(self.of(role), force=True)
 
     def heal(self, role: str, address: str) -> None:
+        """Give a container that was cut off its network back, with the address it had."""
         self._network.connect(self.of(role), ipv4_address=address)
 
     def shape(self, role: str, link: Link | None) -> None:

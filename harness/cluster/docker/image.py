@@ -73,6 +73,7 @@ def content_hash(files: Iterable[Path], root: Path, base: str) -> str:
 
 
 def build(client: Any, tag: str, digest: str, files: list[Path], report: Notify) -> None:
+    """Build the image ``tag``; raises `EnvironmentFailure` with the daemon's last lines."""
     report(f"building the image {tag} (the first time several minutes)")
     lines: list[str] = []
     with told(f"the image {tag} could not be built"):

@@ -302,6 +302,7 @@ def prefix_of(run: str) -> str:
 
 
 def checkpoints_of(settings: ExternalSettings, run: str) -> str:
+    """Where one cluster's checkpoints go: under the place that the settings name."""
     return f"{settings.checkpoints}/faultline-{run}"
 
 

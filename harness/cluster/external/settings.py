@@ -52,6 +52,7 @@ class Command:
 
     @property
     def places(self) -> set[str]:
+        """The names in braces that a run fills in."""
         return {name for word in self.words for _, name, _, _ in Formatter().parse(word) if name}
 
 

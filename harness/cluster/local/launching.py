@@ -93,6 +93,7 @@ class Child:
     log: Path
 
     def running(self) -> bool:
+        """Whether it lives; a JVM that was killed and is not yet reaped does not."""
         if self.process.poll() is not None:
             return False
         if self.identity is not None and not is_alive(self.identity):
@@ -112,6 +113,7 @@ class Child:
         return f"exited with code {code}"
 
     def log_text(self) -> str:
+        """All that it has written."""
         return self.log.read_text(errors="replace")
 
 

@@ -48,7 +48,8 @@ class Network(Protocol):
     host: str
     """Where Kafka, Redis, the Spark master and drivers listen."""
 
-    def worker_host(self, rack: int, number: int) -> str: ...
+    def worker_host(self, rack: int, number: int) -> str:
+        """The address of a rack's worker."""
 
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
         """Lay it for these workers: name to address."""
@@ -56,9 +57,11 @@ class Network(Protocol):
     def within(self, worker: str, command: Sequence[str]) -> list[str]:
         """The command that runs ``command`` where the worker is."""
 
-    def cut(self, worker: str) -> None: ...
+    def cut(self, worker: str) -> None:
+        """Take a worker off the network; its processes live."""
 
-    def heal(self, worker: str) -> None: ...
+    def heal(self, worker: str) -> None:
+        """Put it back."""
 
     def shapes(self) -> frozenset[str]:
         """Which links can be laid (`harness.cluster.links`)."""
@@ -79,6 +82,7 @@ class Loopback:
     host = "127.0.0.1"
 
     def worker_host(self, rack: int, number: int) -> str:
+        """A loopback address of its own, so that Spark takes workers for different hosts."""
         return f"127.0.{rack}.{number}"
 
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
@@ -88,6 +92,7 @@ class Loopback:
         return list(command)
 
     def cut(self, worker: str) -> None:
+        """Nothing can be cut on loopback, and the cluster says so before."""
         raise AssertionError("the cluster refuses this before it comes here")
 
     heal = cut
@@ -116,6 +121,7 @@ class Namespaces:
         self._relay: Callable[[str], None] | None = None
 
     def worker_host(self, rack: int, number: int) -> str:
+        """Its address on the bridge."""
         return f"{_PREFIX}.{rack}.{number}"
 
     def open(self, run: str, directory: Path, workers: Mapping[str, str]) -> None:
@@ -135,9 +141,11 @@ class Namespaces:
         return [*self._enter(worker), *command]
 
     def cut(self, worker: str) -> None:
+        """Its cable is down: no byte in or out."""
         _ip(f"link set {_cable(worker)} down")
 
     def heal(self, worker: str) -> None:
+        """Its cable is up again."""
         _ip(f"link set {_cable(worker)} up")
 
     def shapes(self) -> frozenset[str]:

@@ -44,6 +44,7 @@ class SparkDaemons:
         return self.launcher.directory / "conf"
 
     def prepare(self) -> None:
+        """Write the configuration that master and workers read."""
         self.configuration_directory.mkdir(mode=0o700)
         (self.configuration_directory / "log4j2.properties").write_text(LOG4J)
 
@@ -61,6 +62,7 @@ class SparkDaemons:
         log_name: str | None = None,
         within: Callable[[Sequence[str]], list[str]] = list,
     ) -> Child:
+        """Start a daemon's main class, with its log beside the others."""
         log4j = (self.configuration_directory / "log4j2.properties").as_uri()
         command = [
             str(self.java),

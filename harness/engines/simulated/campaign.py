@@ -44,6 +44,7 @@ class Choice:
 
     @property
     def seeds(self) -> range:
+        """Every seed of the campaign."""
         return range(self.first_seed, self.last_seed + 1)
 
 
@@ -59,6 +60,7 @@ class Tally:
     elapsed_s: float = 0.0
 
     def add(self, report: SimulatedRun) -> None:
+        """Count one more schedule."""
         self.schedules += 1
         self.faults.update(report.faults)
         self.events += report.events
@@ -68,6 +70,7 @@ class Tally:
 
     @property
     def schedules_per_minute(self) -> float:
+        """Over the whole campaign so far."""
         return 60 * self.schedules / self.elapsed_s if self.elapsed_s else 0.0
 
 

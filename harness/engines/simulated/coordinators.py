@@ -32,6 +32,7 @@ class Coordinators:
 
     @property
     def newest(self) -> CoordinatorMachine | None:
+        """The one with the highest number that lives; an older one may not know of it."""
         return self._machines[max(self._machines)] if self._machines else None
 
     @property
@@ -91,6 +92,7 @@ class Coordinators:
             self._world.kernel.at(at_us, MESSAGE, self.tell, item, life)
 
     def validate(self) -> None:
+        """Raise `ProtocolViolation` unless every coordinator's state makes sense."""
         for machine in self._machines.values():
             machine.validate()
 

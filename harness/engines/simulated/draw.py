@@ -200,6 +200,7 @@ def draw_costs(random: Random) -> Costs:
 
 
 def draw_network(random: Random) -> Network:
+    """Delays, from those within a rack to those that are long beside a heartbeat."""
     return Network(
         delay_us=random.choice((500, 5_000, 50_000)),
         jitter_us=random.choice((1_000, 20_000, 400_000)),

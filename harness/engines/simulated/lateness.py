@@ -127,9 +127,11 @@ class Waiting:
 
     @property
     def next(self) -> int:
+        """The batch that is computed next, tentatively or stable."""
         return self.stable_at if self.lead is None else self.lead
 
     def complete(self, batch: int) -> bool:
+        """Whether all of a batch has come, stable."""
         parts = self.parts.get(batch)
         return parts is not None and sum(parts.values()) == self.width
 
@@ -139,6 +141,7 @@ class Waiting:
         self.stable_ticket, self.tentative_busy = None, False
 
     def came(self, item: told.BatchArrived, clock: int) -> None:
+        """A part of a batch was handed to the copy."""
         upstream, batch, term = item.upstream, item.batch, item.term
         if upstream in self.closed and term >= self.closed[upstream] and batch >= self.next:
             del self.closed[upstream]
@@ -157,6 +160,7 @@ class Waiting:
             parts[upstream] = item.stable or parts.get(upstream, False)
 
     def began(self, effect: do.ProcessBatch) -> None:
+        """The copy has begun a batch."""
         if effect.run is told.Run.STABLE:
             self.stable_ticket = effect.ticket
         else:

@@ -47,5 +47,6 @@ class SimulatedNode:
         return self.true_base + -(-ahead * 1000 // (1000 + self.drift))
 
     def set_drift(self, drift: int, now: int) -> None:
+        """From now on its clock gains or loses ``drift`` thousandths."""
         self.clock_base, self.true_base, self.drift = self.clock(now), now, drift
         self.disturbed = self.clock_base

@@ -88,6 +88,7 @@ class Watch:
         self.decided: list[Callable[..., None]] = []
 
     def add(self, observer: Observer) -> None:
+        """Tell an observer of those events for which it has a method of its own."""
         for event in self.__slots__:
             if getattr(type(observer), event) is not getattr(Observer, event):
                 getattr(self, event).append(getattr(observer, event))

@@ -68,6 +68,7 @@ class Fault:
 
     @property
     def heals(self) -> bool:
+        """Whether it ends."""
         return self.until_us < FOR_GOOD
 
     def __str__(self) -> str:

@@ -55,6 +55,7 @@ class Servers:
     def ask_store(
         self, node: SimulatedNode, effect: do.StoreCheckpoint | do.LoadCheckpoint
     ) -> None:
+        """Store or load a checkpoint: the answer comes when the bytes have gone there or back."""
         if isinstance(effect, do.StoreCheckpoint):
             latency = self._write_us(node, effect.checkpoint)
         else:
@@ -85,6 +86,7 @@ class Servers:
     # -- output ----------------------------------------------------------------------------
 
     def ask_output(self, node: SimulatedNode, effect: do.ClaimOutput | do.PublishOutput) -> None:
+        """Claim a sink's partition or append to it."""
         partition = self.partitions[effect.task]
         latency = self._options.network.log_us
         self._request(node, latency, effect, lambda: None if self.log_away else partition)
@@ -121,11 +123,13 @@ class Servers:
     # -- the source log --------------------------------------------------------------------
 
     def read_source(self, node: SimulatedNode, effect: do.ReadSource) -> None:
+        """Begin to read a source's partition for a copy, at a batch."""
         key = (effect.task, node.number, effect.incarnation)
         self._readers[key] = (effect.from_batch, effect.below)
         self._pump(key)
 
     def read_on(self, node: SimulatedNode, effect: do.ReadOn) -> None:
+        """Let a copy's reader go further."""
         key = (effect.task, node.number, effect.incarnation)
         if key in self._readers:
             at, _ = self._readers[key]
@@ -133,6 +137,7 @@ class Servers:
             self._pump(key)
 
     def stop_reading(self, node: SimulatedNode, effect: do.StopReading) -> None:
+        """End a copy's reader."""
         self._readers.pop((effect.task, node.number, effect.incarnation), None)
 
     def forget(self, node: SimulatedNode) -> None:

@@ -111,11 +111,13 @@ def main() -> None:
         """A queue that executors add to and the driver empties."""
 
         def zero(self, value: deque[dict[str, Any]]) -> deque[dict[str, Any]]:
+            """Nothing has arrived."""
             return deque()
 
         def addInPlace(  # noqa: N802 - Spark's name
             self, value1: deque[dict[str, Any]], value2: deque[dict[str, Any]]
         ) -> deque[dict[str, Any]]:
+            """Those of one task, then those of another."""
             value1.extend(value2)
             return value1
 

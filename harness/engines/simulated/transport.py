@@ -72,9 +72,11 @@ class Transport:
     # -- links -----------------------------------------------------------------------------
 
     def cut(self, one: int, other: int) -> None:
+        """No message between two nodes, until `mend` was called as often."""
         self._blocked.update(((one, other), (other, one)))
 
     def mend(self, one: int, other: int) -> None:
+        """Take one cut back."""
         self._blocked -= Counter(((one, other), (other, one)))  # drops what is no longer cut
 
     def deliver(self, sender: int, effect: do.Send) -> None:

@@ -97,26 +97,32 @@ class World:
 
     @property
     def partitions(self) -> Mapping[int, OutputPartition]:
+        """Every sink's output partition, by its task."""
         return self.servers.partitions
 
     @property
     def store(self) -> Store:
+        """The checkpoint store."""
         return self.servers.store
 
     @property
     def compute_us(self) -> Sequence[int]:
+        """Time spent on batches, by task."""
         return self.computing.compute_us
 
     @property
     def copy_us(self) -> Sequence[int]:
+        """Time spent on copying and storing states, by task."""
         return self.computing.copy_us
 
     @property
     def carried_tuples(self) -> int:
+        """Tuples that went over the network, states among them."""
         return self.transport.carried_tuples
 
     @property
     def sent_messages(self) -> int:
+        """Messages between tasks that were sent."""
         return self.transport.sent_messages
 
     def finished(self) -> bool:

@@ -163,6 +163,7 @@ class Driver:
                 time.sleep(POLL_S)
 
     def follow(self, command: str, parameters: Mapping[str, Any]) -> None:
+        """Carry out one order of the harness."""
         commands: Mapping[str, Callable[..., None]] = {
             "begin": self.begin,
             "end": self.end,

@@ -55,6 +55,7 @@ class Chosen:
     replicas_at: Mapping[int, int] | None = None
 
     def parameters(self) -> dict[str, Scalar]:
+        """As `Setup.parameters` of a pass."""
         found: dict[str, Scalar] = {}
         if self.plan:
             found["plan"] = _text(self.plan)

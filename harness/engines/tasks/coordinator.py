@@ -79,10 +79,12 @@ class Deciding:
         await self._store.close()
 
     def tell(self, item: told.CoordinatorInput) -> None:
+        """Hand an input to the machine and do what it asks for, while the pass lasts."""
         if not self._over:
             self._perform(self.machine.handle(item, now=now_us()))
 
     def heard(self, member: Member, heartbeat: told.HeartbeatReceived) -> None:
+        """Note from a heartbeat what its node hosts and has published."""
         member.tasks = frozenset(copy.task for copy in heartbeat.copies)
         for copy in heartbeat.copies:
             if copy.published > self._published.get(copy.task, 0):

@@ -77,6 +77,7 @@ class Copies:
         raise NotImplementedError
 
     def let_all_go(self) -> None:
+        """The pass is over: end every reader."""
         for task in list(self._tails):
             self._let_go(task)
         for _, tail in self._sources.values():

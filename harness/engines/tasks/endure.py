@@ -56,6 +56,7 @@ class Tally:
     """Kills under each workload."""
 
     def add(self, contender: str, workload: str, verdict: Verdict) -> None:
+        """Count one more pass."""
         self.runs += 1
         for counts, name in ((self.contenders, contender), (self.workloads, workload)):
             counts[name] = counts.get(name, 0) + verdict.kills

@@ -45,6 +45,7 @@ Settings = Mapping[str, Any]
 
 
 def consumer_settings(client: Settings) -> dict[str, Any]:
+    """Of a client that reads partitions it is given, and commits nothing."""
     return {
         **client,
         "group.id": "faultline",  # the client demands one; nothing is ever committed to it
@@ -72,6 +73,7 @@ def source_settings(client: Settings, patience_s: float) -> dict[str, Any]:
 
 
 def producer_settings(client: Settings) -> dict[str, Any]:
+    """Of a client whose messages may be lost: the protocol asks for them again."""
     return {
         **client,
         "acks": 1,
@@ -238,6 +240,7 @@ class Sender:
         self._producer.poll(0)
 
     def flush(self, within_s: float) -> None:
+        """Wait until what was sent has left, or so many seconds."""
         self._producer.flush(within_s)
 
     def _produce(
@@ -276,6 +279,7 @@ class OutputTail:
         self._sink, self._changed = sink, changed
 
     def take(self, messages: Sequence[Message]) -> None:
+        """Follow what was appended to the partition, and tell when its end has moved."""
         for message in messages:
             entry = entry_of(message, self._sink)
             if entry is not None:

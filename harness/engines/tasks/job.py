@@ -91,6 +91,7 @@ class Job:
 
     @property
     def wiring(self) -> Wiring:
+        """Of the program's tasks."""
         return self.program.wiring
 
     def source(self, task: int) -> tuple[str, int]:

@@ -130,6 +130,7 @@ class Links:
         return self.pairs_us[sender][receiver] if self.pairs_us else 0
 
     def way_to_store_us(self, node: int) -> int:
+        """One way between a node and the store, by declaration."""
         return self.store_us[node] if self.store_us else 0
 
     def transfer_us(self, size: int) -> int:

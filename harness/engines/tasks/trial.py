@@ -109,6 +109,7 @@ class Verdict:
 
     @property
     def failures(self) -> int:
+        """Results that are not as they must be; 0 where all is well."""
         return (
             self.lost
             + self.duplicated
