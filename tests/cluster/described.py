@@ -57,7 +57,7 @@ def describe(local: LocalCluster, directory: Path) -> Path:
                 "unit": node.worker,
                 "pid_file": str(pid_file(directory, daemons[node.worker].pid, node.worker)),
             }
-            for node in local.nodes()
+            for node in {node.worker: node for node in local.nodes()}.values()
         ],
         "commands": {
             # Asked often, so no Python starts for it. What was killed and not waited for is down.

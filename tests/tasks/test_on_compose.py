@@ -57,7 +57,12 @@ class ByHand:
         # The program of before knows no names of projects in the file.
         (directory / "compose.yaml").write_text(re.sub(r"(?m)^name:.*\n", "", text))
         self._command = [*command, "-f", str(directory / "compose.yaml"), "-p", PROJECT]
-        self._environment = {**os.environ, "PWD": str(REPOSITORY), "FAULTLINE_IMAGE": image}
+        self._environment = {
+            **os.environ,
+            "PWD": str(REPOSITORY),
+            "FAULTLINE_IMAGE": image,
+            "FAULTLINE_STATE": str(directory / "state"),
+        }
 
     def do(self, *arguments: str) -> str:
         done = subprocess.run(
