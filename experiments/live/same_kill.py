@@ -173,10 +173,11 @@ def _draw_line(axes: Axes, windows: pd.DataFrame, label: str, color: str) -> Non
 
 
 def late_for_s(windows: pd.DataFrame) -> float:
-    """How long, in all, results came later than usual by `LATE_S` after the kill."""
-    before = windows[windows["ended_s"] < 0]["late_s"].median()
-    after = windows[windows["ended_s"] >= 0]
-    return float((after["last_s"] > before + LATE_S).sum() * SLIDE_S)
+    """For how many seconds of windows some result came later than usual by `LATE_S`. A window that
+    had ended when the kill came, but was not out yet, is hit too."""
+    out = windows["ended_s"] + windows["last_s"] < 0
+    before = windows[out]["late_s"].median()
+    return float((windows[~out]["last_s"] > before + LATE_S).sum() * SLIDE_S)
 
 
 def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
