@@ -140,9 +140,13 @@ def _store_us(cluster: Cluster) -> int:
 async def _control_us() -> int:
     """Half of a round trip over the loopback, JSON read and written at both ends."""
 
+    over = asyncio.Event()
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             writer.write(json.dumps(json.loads(line)).encode() + b"\n")
+        writer.close()
+        over.set()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -154,6 +158,7 @@ async def _control_us() -> int:
         await reader.readline()
         found.append((time.perf_counter_ns() - began) / 1000)
     writer.close()
+    await over.wait()
     server.close()
     return round(median(found) / 2)
 

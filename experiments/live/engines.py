@@ -256,7 +256,8 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
         found.append(_complete(counted))
     for workload, mine in counted.groupby("workload"):
         rates, full = mine[mine["part"] == "rate"], mine[mine["part"] == SATURATION]
-        found += [_efficiency(str(workload), rates), _latency(str(workload), rates)]
+        saturated = _best(full, STRUCTURED, "records_per_core_s", max)
+        found += [_efficiency(str(workload), rates, saturated), _latency(str(workload), rates)]
         found.append(_saturation(str(workload), full))
     if len(kills):
         found += _kill_claims(kills)
@@ -272,7 +273,7 @@ def _complete(counted: pd.DataFrame) -> Claim:
     )
 
 
-def _efficiency(workload: str, rates: pd.DataFrame) -> Claim:
+def _efficiency(workload: str, rates: pd.DataFrame, saturated: float | None) -> Claim:
     """The stock engine may take as long as it likes, if it keeps up: what is within the bound is
     measured beside it."""
     prompt, kept = rates[rates["latency_p50_s"] <= BOUND_S], _keeping_up(rates)
@@ -283,8 +284,8 @@ def _efficiency(workload: str, rates: pd.DataFrame) -> Claim:
     times = ours / theirs if ours and theirs else None
     return Claim(
         text=f"{workload.capitalize()}: at a median latency of 1 s or less a core of the task "
-        "engine does at least ten times the records of the stock engine's best setting, whatever "
-        "latency that has.",
+        "engine does at least ten times the records of the stock engine's best setting at a rate "
+        "that it keeps up with, whatever latency that has.",
         kind=ClaimKind.HYPOTHESIS,
         held=None if times is None else times >= LIMITS["times_records_per_core_s"],
         measured={
@@ -293,6 +294,7 @@ def _efficiency(workload: str, rates: pd.DataFrame) -> Claim:
             "tasks": ours,
             "stock": theirs,
             "stock_within_1_s": bounded,
+            "stock_saturated": saturated,
             "stock_least_median_s": _best(rates, STRUCTURED, "latency_p50_s", min),
         },
     )
@@ -473,6 +475,10 @@ EXPERIMENT = Experiment(
         f"CPU is counted from {SETTLE_S:g} s of the load to its end ({LOAD_S[Profile.QUICK][0]:g} s"
         " in the quick profile), at saturation until the last record is processed.",
         "The limits in the sentences were fixed before measuring.",
+        "Ten times is a comparison with a stock engine that keeps up. In the shipped run none of "
+        "its settings had a median latency of 1 s or less, even at 1,000 records/s (1.5 s). At the "
+        "same 20,000 records/s the task engine does 8.6 (word count) and 11.6 times (top 100) the "
+        "records of a core; against the stock engine saturated, 10 s and 4 s late, 5.9 and 7.3.",
         "Kafka, Redis, the Spark master and the load generator run on the same machine and count "
         "for neither engine.",
         "Runs of a rate switch off the notes by which recoveries are measured.",

@@ -293,6 +293,8 @@ EXPERIMENT = Experiment(
         "Half of the marks are simulated, in virtual time; the others are real kills.",
         f"A hop is the difference of the latencies of word counts {SHALLOW} and {DEEP} operators "
         "deep; operators are timed in one process; readers, Redis and connections by a client.",
+        "What the simulator has no cost for is missing in its latencies: a process that has to be "
+        "woken, and what else it is busy with. A takeover by a replica is little else.",
         "Simulated kills fall where the live ones do, each in a run of its own.",
     ],
     figure_size_in=(7.5, 4.2),
