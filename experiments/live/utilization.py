@@ -56,7 +56,8 @@ MEAN_S = 9.0
 LONG_S = LAMBDA_T * MEAN_S
 EXPECTED_COST_S = 0.1
 """Of a checkpoint, from which T* is taken before it is measured."""
-NO_CHECKPOINT_S = 3_600.0
+NO_CHECKPOINT_S = 200.0
+"""Longer than any load; the scheme keeps its output in buffers for so long."""
 QUIET_S = 2.0
 """Nothing fails in the first seconds."""
 LOAD_S = {Profile.SMOKE: 20.0, Profile.QUICK: 45.0, Profile.PAPER: 120.0}

@@ -10,7 +10,9 @@ from experiments.live import utilization
 from experiments.live.utilization import LONG, OPTIMAL, replayed
 from harness.figures.style import new_figure, styled
 from harness.intervals.utilization import CheckpointedSystem
-from harness.results.record import Outcome
+from harness.protocol.planned import wiring_of
+from harness.protocol.schemes import make_scheme
+from harness.results.record import Outcome, Profile
 from harness.seeds import generator
 from workloads.toolkit.operators import program_of, timeline_of
 from workloads.wordcount import word_count
@@ -75,6 +77,18 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
     assert sum(slots) == topology.task_count
     for task, node in enumerate(placement[:-1]):
         assert int(node) == topology.place(task)[1] % 2
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profile) -> None:
+    workload = word_count(seed=1, partitions=2, depth=5)
+    timeline = timeline_of(workload, start_us=0, batch_s=utilization.BATCH_S)
+    topology = program_of(workload, timeline=timeline).topology
+    wiring = wiring_of(topology, {})
+    setup = utilization.setup(5, utilization.NO_CHECKPOINT_S)
+    every_s = float(str(setup.parameters["checkpoint_s"]))
+    make_scheme("global", wiring, checkpoint_every=round(every_s / utilization.BATCH_S))
+    assert every_s > utilization.LOAD_S[profile]
 
 
 def test_restarts_count_from_the_kill() -> None:
