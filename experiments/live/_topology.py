@@ -2,7 +2,7 @@
 
 16 source tasks on four nodes, 15 synthetic tasks (8, 4, 2, 1) on a node each, 15 standby nodes:
 the papers' 34 nodes, each a process that is killed alone. Their times are divided by `Shape.faster`
-(windows, slides, batches, checkpoint and trimming intervals, heartbeats) and their rates and the
+(windows, slides, batches, checkpoint and trimming intervals) and their rates and the
 declared speed of a node are not, so that a latency is that part of the papers', too, and a figure
 fits into minutes. In the paper profile it is 1.
 
@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS_PER_SOURCE_NODE
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.restoration import Restorations
 from harness.engines.run import LiveRun
@@ -42,9 +42,10 @@ SLOTS = 4
 TUPLES_PER_S = 1_000_000 / MACHINE.tuple_us
 CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000
 """A tuple of the state is two numbers of 8 bytes."""
-SUSPECT_S, HEARTBEAT_S = 5.0, 2.0
-"""Heartbeats alone tell of a failure, as in the papers; in the papers' time."""
-SHORTEST_SUSPICION_S = 1.0
+SUSPECT_S = 3.0
+"""Of silence. A killed process is found by its closed connection: 15 that die at once are found at
+once, as the papers' master finds them when it looks. By their heartbeats they are found one after
+another, and those that were found first are back before the last is missed."""
 LIVE, PACED, SIMULATED = "live", "live at declared speed", "simulated"
 RESTART_S = 1.5
 """After which a killed process is there again as an empty node: what it takes here."""
@@ -85,15 +86,6 @@ class Shape:
         return 1.0 / self.faster
 
     @property
-    def suspect_s(self) -> float:
-        """Not counted in a latency; never so short that a busy machine looks like a dead one."""
-        return max(SUSPECT_S / self.faster, SHORTEST_SUSPICION_S)
-
-    @property
-    def heartbeat_s(self) -> float:
-        return self.suspect_s * HEARTBEAT_S / SUSPECT_S
-
-    @property
     def names(self) -> Sequence[str]:
         return SPEC.node_names
 
@@ -124,9 +116,7 @@ class Shape:
         given: dict[str, Any] = {
             "checkpoint_s": contender.checkpoint_s / self.faster,
             "trim_s": contender.trim_s / self.faster,
-            "heartbeat_s": self.heartbeat_s,
-            "suspect_s": self.suspect_s,
-            "by_connection": False,
+            "suspect_s": SUSPECT_S,
             "placement": ",".join(map(str, placement())),
             "slots": SLOTS,
         }
@@ -147,8 +137,7 @@ class Shape:
             checkpoint_every=round(contender.checkpoint_s),
             plan=contender.plan,
             trim_every_us=round(contender.trim_s / faster * 1e6),
-            heartbeat_us=round(self.heartbeat_s * 1e6),
-            suspect_after_us=round(self.suspect_s * 1e6),
+            suspect_after_us=round(SUSPECT_S * 1e6),
         )
         racks = [name.partition("n")[0] for name in self.names]
         return Options(
@@ -166,6 +155,7 @@ class Shape:
             tuples=round(self.rate * self.batch_s),
             percent=50,
             counts_only=True,
+            closes_connections=True,
             costs=Costs(
                 batch_us=round(MACHINE.batch_us / faster),
                 tuple_us=MACHINE.tuple_us,
@@ -216,11 +206,13 @@ def level_of(task: int) -> str:
 
 def kills(at_s: Mapping[int, float]) -> Schedule:
     """The nodes of these tasks are killed at those instants; the engine starts them again."""
+    at_once: dict[float, list[str]] = {}
+    for task, seconds in at_s.items():
+        at_once.setdefault(seconds, []).append(SPEC.node_names[placement()[task]])
     return Schedule(
         events=[
-            FailureEvent(at_s=seconds, action=Action.KILL, target=SPEC.node_names[node])
-            for task, seconds in at_s.items()
-            for node in [placement()[task]]
+            FailureEvent(at_s=seconds, action=Action.KILL, target=TOGETHER.join(nodes))
+            for seconds, nodes in at_once.items()
         ],
         origin="one task after another" if len(set(at_s.values())) > 1 else "all at once",
         parameters={"tasks": list(at_s)},
@@ -237,11 +229,12 @@ class Ways:
     """Task to the instant at which it was where it had been; None: it never was."""
 
     def latency_s(self, tasks: Collection[int]) -> float | None:
-        """The papers': from the last detection until the last of these tasks was back."""
+        """The papers': from the detection until the last of these tasks was back. Tasks that were
+        killed together are given up within milliseconds; the first of them counts."""
         back = [self.restored_s.get(task) for task in tasks]
         if any(one is None for one in back) or not tasks:
             return None
-        detected = max(self.detected_s[task] for task in tasks)
+        detected = min(self.detected_s[task] for task in tasks)
         return max(0.0, max(one for one in back if one is not None) - detected)
 
 

@@ -19,7 +19,7 @@ from experiments.live import _plans
 from experiments.stock._kills import cluster_spec
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, Variant, lacking, measure_each, together
 from harness.experiment import Context, Experiment, Origin
@@ -196,9 +196,8 @@ def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) 
     )
     return Schedule(
         events=[
-            FailureEvent(at_s=seconds, action=action, target=node)
+            FailureEvent(at_s=seconds, action=action, target=TOGETHER.join(nodes))
             for action, seconds in done.items()
-            for node in nodes
         ],
         origin="all nodes of a rack at once",
         parameters={"rack": rack, "at_s": at_s},

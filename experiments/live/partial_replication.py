@@ -98,14 +98,14 @@ def _restored(back: Ways, plan: str, interval_s: int) -> list[tuple[str, int, st
 
 
 def first_tentative_s(found: Outcome, back: Ways) -> float | None:
-    """From the last detection until the first tentative result was in the out topic."""
+    """From the detection until the first tentative result was in the out topic."""
     results = found.series["results"]
     if not back.detected_s or "stability" not in results:
         return None
     tentative = results[(results["pass"] == "failed") & (results["stability"] == "tentative")]
     if not len(tentative):
         return None
-    return max(0.0, float(tentative["arrival_s"].min()) - max(back.detected_s.values()))
+    return max(0.0, float(tentative["arrival_s"].min()) - min(back.detected_s.values()))
 
 
 def _frame(rows: Sequence[tuple[str, int, str, float | None]]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ import pandas as pd
 from experiments.live._judged import CHECKED, equal_output
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
@@ -127,8 +127,11 @@ def run(point: Point, context: Context) -> Outcome:
     }
     kill = Schedule(
         events=[
-            FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target=SPEC.node_names[node])
-            for node in HERE
+            FailureEvent(
+                at_s=KILL_AT_S,
+                action=Action.KILL,
+                target=TOGETHER.join(SPEC.node_names[node] for node in HERE),
+            )
         ],
         origin="all nodes of the primaries at once",
     )

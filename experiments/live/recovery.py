@@ -437,8 +437,9 @@ EXPERIMENT = Experiment(
         "Quick and smoke: all times are a tenth of the papers', a window of 10 s is 1 s, a "
         "checkpoint every 30 s one every 3 s; rates are the papers' and the speed stays, so a "
         "latency is a tenth, too. The simulator runs the same.",
-        "Heartbeats alone tell of a failure, as in the papers; detection is not counted. Killed "
-        "processes are started again at once, as empty standby nodes.",
+        "A closed connection tells of a killed process, so that those that die together are found "
+        "together, as by the papers' master; detection is not counted. Killed processes are "
+        "started again at once, as empty standby nodes.",
     ),
     figure_size_in=(10.0, 4.8),
     smoke_covered_by="stock/worker-kill",

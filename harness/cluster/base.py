@@ -66,6 +66,11 @@ class Node:
     """The address its worker is reached at, which Spark uses as its host name."""
 
 
+TOGETHER = "+"
+"""Between nodes to which something is done at the same instant, as one target: "r1n1+r1n2". Their
+worker lives on, where they share one."""
+
+
 class Action(StrEnum):
     """What can be done to a target."""
 
@@ -281,16 +286,22 @@ class Cluster(ABC):
         """Per node, cumulative over its incarnations since the cluster started."""
 
     def resolve(self, target: str) -> Sequence[Node]:
-        """The nodes a target names: itself, or all of its rack."""
-        found = [node for node in self.nodes() if target in (node.name, node.rack)]
-        if not found:
-            names = ", ".join(node.name for node in self.nodes())
+        """The nodes a target names: itself, all of its rack, or several with a plus between
+        them."""
+        names = target.split(TOGETHER)
+        found = [n for n in self.nodes() if n.name in names or n.rack in names]
+        if not set(names) <= {name for node in found for name in (node.name, node.rack)}:
+            nodes = ", ".join(node.name for node in self.nodes())
             racks = ", ".join(sorted({node.rack for node in self.nodes()}))
             raise UsageError(
                 f"this cluster has no node or rack {target!r}",
-                remedy=f"use one of its nodes ({names}) or racks ({racks})",
+                remedy=f"use one of its nodes ({nodes}) or racks ({racks})",
             )
         return found
+
+    def is_rack(self, target: str) -> bool:
+        """Whether a target is a rack, whose workers go as a whole."""
+        return target in {node.rack for node in self.nodes()}
 
     def __enter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.cluster.base import Action
+from harness.cluster.base import TOGETHER, Action
 from harness.engines.passes import PassRecord
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
@@ -52,7 +52,7 @@ class Disturbance:
     action: Action
     target: str
     scope: str
-    """"node" or "rack"."""
+    """"node", "nodes" that were named together, or "rack"."""
     nodes: Sequence[str]
     """The nodes it reached."""
     at_s: float
@@ -82,13 +82,19 @@ def disturbances(record: PassRecord) -> list[Disturbance]:
             Disturbance(
                 action=done.event.action,
                 target=done.event.target,
-                scope="node" if nodes == [done.event.target] else "rack",
+                scope=_scope(done.event.target, nodes),
                 nodes=nodes,
                 at_s=done.at_unix_s - record.start_unix_s,
                 ended_at_s=_ended_at_s(done, record.injected[number + 1 :], record.start_unix_s),
             )
         )
     return sorted(found, key=lambda one: one.at_s)
+
+
+def _scope(target: str, nodes: Sequence[str]) -> str:
+    if TOGETHER in target:
+        return "nodes"
+    return "node" if list(nodes) == [target] else "rack"
 
 
 def _ended_at_s(

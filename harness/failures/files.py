@@ -2,7 +2,7 @@
 
 The file is YAML::
 
-    # Seconds count from the start of the load; a target is a node or a rack.
+    # Seconds count from the start of the load; a target is a node, a rack, or nodes (r1n1+r1n2).
     failures:
       - {at: 20s, action: kill, target: r1n1}
       - {at: 35s, action: restart, target: r1n1}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Self
 
-from harness.cluster.base import Action
+from harness.cluster.base import TOGETHER, Action
 from harness.errors import UsageError
 from harness.text import did_you_mean
 
@@ -24,7 +24,8 @@ class FailureEvent:
     """Seconds after the load began."""
     action: Action
     target: str
-    """The name of a node ("r1n2") or of a rack ("r1")."""
+    """The name of a node ("r1n2") or of a rack ("r1"), or of several nodes at once
+    ("r1n1+r1n2")."""
 
     def __post_init__(self) -> None:
         if not isfinite(self.at_s) or self.at_s < 0:
@@ -66,7 +67,7 @@ class Schedule:
         known = [*nodes, *racks]
         for number, event in enumerate(self.events, start=1):
             where = f"{self.origin}: event {number} ({event.action.value} at {event.at_s:g} s)"
-            if event.target not in known:
+            if not set(event.target.split(TOGETHER)) <= set(known):
                 raise UsageError(
                     f"{where} names {event.target!r}, which is no node or rack of this cluster",
                     remedy=did_you_mean(event.target, known),

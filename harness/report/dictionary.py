@@ -40,7 +40,7 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "recoveries": {
         "action": "What was done: kill, pause or cut.",
         "target": "To which node or rack.",
-        "scope": "node or rack.",
+        "scope": "node, nodes or rack.",
         "at_s": "When, in seconds from the start of the load.",
         "ended_at_s": "When the node was restarted, resumed or healed; empty if it was not.",
         "recovery_s": "See the metrics below; empty with its reason beside it.",

@@ -403,6 +403,12 @@ def recoveries(latency_s: dict[int, float], *failures: InjectedFailure, **change
     return outcome.series["recoveries"]
 
 
+def test_nodes_that_are_killed_together_are_one_failure() -> None:
+    table = recoveries({4: 4.0}, done(7.0, "kill", "r1n1+r2n1", "r1n1", "r2n1"))
+    assert table["scope"].tolist() == ["nodes"]
+    assert table["recovery_s"].tolist() == pytest.approx([4.0])
+
+
 def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
     table = recoveries(
         {4: 4.0, 19: 5.0},

@@ -54,6 +54,7 @@ def test_a_time_before_the_start_is_refused(at_s: float) -> None:
     ("event", "words"),
     [
         (FailureEvent(at_s=1, action=Action.KILL, target="r1n99"), "no node or rack"),
+        (FailureEvent(at_s=1, action=Action.KILL, target="r1n1+r1n99"), "no node or rack"),
         (FailureEvent(at_s=1, action=Action.CUT, target="r1n1"), "cannot cut"),
         (FailureEvent(at_s=60, action=Action.KILL, target="r1n1"), "after the end"),
     ],
@@ -62,6 +63,17 @@ def test_what_a_cluster_cannot_serve_is_named(event: FailureEvent, words: str) -
     schedule = Schedule(events=[event], origin="mine.yaml")
     with pytest.raises(UsageError, match=rf"mine.yaml: event 1 .*{words}"):
         schedule.check(nodes=NODES, racks=RACKS, actions={Action.KILL}, duration_s=60)
+
+
+def test_several_nodes_can_be_killed_as_one() -> None:
+    both = "r1n1+r2n1"
+    events = [
+        FailureEvent(at_s=1, action=Action.KILL, target=both),
+        FailureEvent(at_s=3, action=Action.RESTART, target=both),
+    ]
+    schedule = Schedule(events=events, origin="a test")
+    schedule.check(nodes=NODES, racks=RACKS, actions=set(Action), duration_s=10)
+    assert Schedule.from_json(schedule.to_json()) == schedule
 
 
 def test_one_target_is_killed_and_restarted() -> None:

@@ -164,7 +164,7 @@ class DockerCluster(OwnedCluster):
 
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         workers, nodes = self._started(), self.resolve(target)
-        return workers.apply(action, nodes, rack=nodes[0].name != target)
+        return workers.apply(action, nodes, rack=self.is_rack(target))
 
     def shapes(self) -> frozenset[str]:
         self.demand_started()

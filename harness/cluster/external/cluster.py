@@ -189,7 +189,7 @@ class ExternalCluster(OwnedCluster):
                 + ", ".join(sorted(self.capabilities())),
             )
         nodes = self.resolve(target)
-        return self._nodes.apply_to(action, nodes, rack=nodes[0].name != target)
+        return self._nodes.apply_to(action, nodes, rack=self.is_rack(target))
 
     def restore(self, report: Notify) -> None:
         self.demand_started()

@@ -135,7 +135,7 @@ class LocalCluster(OwnedCluster):
                 "or nodes with a network of their own: --network namespaces, or --cluster docker",
             )
         nodes = self.resolve(target)
-        return self._started().apply(action, nodes, rack=nodes[0].name != target)
+        return self._started().apply(action, nodes, rack=self.is_rack(target))
 
     def shapes(self) -> frozenset[str]:
         self._started()

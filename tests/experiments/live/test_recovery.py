@@ -100,6 +100,13 @@ def test_kills_fall_when_windows_are_full(window_s: float) -> None:
     assert set(at_s[CORRELATED].values()) == {max(singles)}
 
 
+def test_what_dies_together_is_one_event() -> None:
+    at_s = recovery.fail_at_s(10, SCALES[Profile.QUICK])
+    single, together = (_topology.kills(at_s[failure]).events for failure in FAILURES)
+    assert [event.target.count("+") for event in single] == [0] * 4
+    assert [event.target.count("+") for event in together] == [14]
+
+
 def test_primaries_fail_together_and_sources_stay() -> None:
     placement = _topology.placement()
     nodes = _topology.SPEC.node_names
@@ -112,7 +119,7 @@ def test_primaries_fail_together_and_sources_stay() -> None:
     ]  # fmt: skip
 
 
-def test_latency_counts_from_the_last_detection() -> None:
+def test_latency_counts_from_the_detection_until_the_last_is_back() -> None:
     nodes = _topology.SPEC.node_names
     rows = [
         ("detected", 5.1, nodes[0], 1.0), ("detected", 5.3, nodes[1], 2.0),
@@ -121,7 +128,7 @@ def test_latency_counts_from_the_last_detection() -> None:
     ]  # fmt: skip
     incidents = pd.DataFrame(rows, columns=["event", "at_s", "target", "detected_unix_s"])
     found = _topology.ways(incidents, {16: 5.0, 17: 5.0})
-    assert found.latency_s([16, 17]) == pytest.approx(0.6)
+    assert found.latency_s([16, 17]) == pytest.approx(0.8)
     assert found.latency_s([17]) == pytest.approx(0.3)
     lost = _topology.ways(incidents[incidents["event"] == "detected"], {16: 5.0})
     assert lost.latency_s([16]) is None
