@@ -9,15 +9,24 @@ last the 300 ms that the paper reports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.engines.simulated.checkers import Bystander, synthetic_twin
+import pandas as pd
+
+from harness.engines.simulated.checkers import Bystander, Twin
+from harness.engines.simulated.computing import make_operators
+from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.synthetic import SeriesOperator, source_batch
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
+from harness.protocol import inputs as told
 from harness.protocol.effects import Kind
+from harness.protocol.operators import TaskOperator
+from harness.protocol.phases import Mode
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import (
     Closing,
@@ -28,13 +37,16 @@ from harness.protocol.scheme import (
     Scheme,
     Tentative,
 )
+from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
 from harness.results.record import Point, Profile
 
 PAPER = "Balazinska et al., SIGMOD 2005"
 PROCESS_US = 22
+CHAIN_PROCESS_US = PROCESS_US * 30 // 18 * 2
+"""On the machines of the chains: 1.8 GHz instead of 3, each with both replicas of its node."""
 COPY_US = 2
-COMPARE_US = 2
+COMPARE_US = 1
 BUCKET_US = 100_000
 STREAMS = 3
 WARM_US = 5_000_000
@@ -43,9 +55,9 @@ SETTLE_US = {Profile.SMOKE: 8_000_000, Profile.QUICK: 30_000_000, Profile.PAPER:
 """Input goes on for so long after the failure has healed."""
 CHOSEN = (
     "Simulated in virtual time. Chosen: 22 µs to process a tuple (so that a 3 s failure at 4,500 "
-    "tuples/s takes 300 ms to reconcile, as the paper says), 2 µs to copy or compare one, "
-    "buckets of 100 ms; while a node reconciles, its second version runs on a lane of its own, "
-    "as on the partner replica in the paper."
+    "tuples/s takes 300 ms to reconcile, as the paper says), 2 µs to copy one, 1 µs to read and "
+    "compare one, buckets of 100 ms; while a node reconciles, its second version runs on a lane "
+    "of its own, as on the partner replica in the paper."
 )
 STAMP = "simulated, virtual time; costs per tuple chosen"
 
@@ -68,6 +80,14 @@ class Setting:
     snapshot_every: int = 0
     memory: int = 1
     """The join's state, in buckets of input."""
+    boxes: int = 1
+    """Joins in series within the node; the state is split evenly over them."""
+    logs_tentative: bool = True
+    """Undo/redo: whether the history holds what was processed tentatively."""
+    tells_interval: bool = True
+    """Whether nodes know how far apart buckets are."""
+    repeat: int = 0
+    """Which run of the same point: each fails at another phase of checkpoints and markers."""
     bucket_us: int = BUCKET_US
     process_us: int = PROCESS_US
     """To process one tuple."""
@@ -83,7 +103,8 @@ class Setting:
     @property
     def begin_us(self) -> int:
         """When the stream is cut."""
-        return max(WARM_US, (self.memory + 10) * self.bucket_us)
+        warm = max(WARM_US, (self.memory + 10) * self.bucket_us)
+        return warm + self.repeat * self.bucket_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +117,15 @@ class Measured:
     """The same among batches that came after the failure had healed."""
     tentative: int
     """Tentative tuples received."""
+    tentative_batches: int
     mean_delay_s: float
     """Of stable first versions, from the middle of the bucket."""
     copy_share: float
     """Time spent on copying state, per time spent on processing."""
+    kept_tuples: int
+    """What the join held when it went back: state and input."""
+    stabilizing_s: tuple[float, ...]
+    """How long each node of the chain was stabilizing."""
     first_versions: tuple[tuple[float, float], ...]
     """(intended time, delay) of every batch, seconds."""
 
@@ -130,6 +156,8 @@ def options_of(setting: Setting) -> Options:
             method=setting.method,
             snapshot_every=setting.snapshot_every,
             corrections=setting.corrections,
+            interval_us=setting.bucket_us if setting.tells_interval else 0,
+            logs_tentative=setting.logs_tentative,
         ),
         heartbeat_us=50_000,
         suspect_after_us=1_000_000_000,
@@ -161,30 +189,92 @@ def options_of(setting: Setting) -> Options:
     )
 
 
+def series_of(options: Options, task: int, boxes: int) -> TaskOperator:
+    """The operator of ``task`` as ``boxes`` in series, with as much state as one."""
+    memory = max(1, options.wiring.memory[task] // boxes)
+    fan_out = len(options.wiring.downstream[task])
+    return SeriesOperator(task=task, memory=memory, boxes=boxes, fan_out=fan_out)
+
+
 def measure(setting: Setting) -> Measured:
     """Run ``setting`` with every checker on, and read the output partition."""
     options = options_of(setting)
-    reference = synthetic_twin(options.wiring, options.batches, options.tuples, options.percent)
-    bystander = Bystander(options, reference)
-    world = World(options, observers=(bystander,), validate=False)
+    operators = make_operators(options)
+    if setting.boxes > 1:
+        operators[STREAMS] = series_of(options, STREAMS, setting.boxes)
+    twin = Twin(
+        options.wiring,
+        operators,
+        lambda source, batch: source_batch(source, batch, options.tuples),
+        options.batches,
+    )
+    bystander, nodes = Bystander(options, twin), Nodes()
+    world = World(options, observers=(bystander, nodes), operators=operators, validate=False)
     world.start()
     world.kernel.run(until=options.horizon_us)
     world.kernel.run(until=options.horizon_us + 600_000_000, stop=world.finished)
     bystander.at_end(options.batches)
-    return _read(world, setting)
+    return _read(world, nodes, setting)
 
 
-def _read(world: World, setting: Setting) -> Measured:
+class Nodes(Observer):
+    """What the nodes of the chain hold, and how long they stabilize."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.stabilizing_us: Counter[int] = Counter()
+        self._since: dict[int, int] = {}
+
+    def after(
+        self,
+        number: int,
+        copy: TaskMachine,
+        item: told.NodeInput,
+        effects: Sequence[Any],
+        clock: int,
+    ) -> None:
+        task = copy.task
+        if task < STREAMS:
+            return
+        if task == STREAMS and type(item) is told.StateRebuilt:
+            self.kept = max(self.kept, self._held(copy))
+        redoes = copy.mode is Mode.STABILIZATION
+        if redoes and task not in self._since:
+            self._since[task] = clock
+        elif not redoes and task in self._since:
+            self.stabilizing_us[task] += clock - self._since.pop(task)
+
+    @staticmethod
+    def _held(copy: TaskMachine) -> int:
+        """Tuples of the state to go back to, or of the input that it is rebuilt from, and of the
+        input that cannot be processed yet."""
+        basis = copy.computation.basis
+        assert basis is not None
+        waiting = 0
+        for slot in copy.inlet.inbox.slots.values():
+            waiting += sum(part[0] for part in slot.stable if part is not None)
+        return basis.kept(tuples_in) + waiting
+
+
+def tuples_in(value: Any) -> int:
+    """Of a state or of a batch's parts, however they are nested: (tuples, digest) counts."""
+    if value and isinstance(value[0], int):
+        return int(value[0])
+    return sum(tuples_in(part) for part in value)
+
+
+def _read(world: World, nodes: Nodes, setting: Setting) -> Measured:
     (sink,) = world.wiring.sinks
     first: dict[int, int] = {}
     stable: list[float] = []
-    tentative = 0
+    tentative = batches = 0
     for published in world.partitions[sink].records:
         record = published.record
         if record.kind is Kind.UNDO:
             continue
         if record.kind is Kind.TENTATIVE:
             tentative += record.payload[0]
+            batches += 1
         elif record.batch not in first:
             middle = (record.batch + 0.5) * setting.bucket_us
             stable.append((published.at_us - middle) / 1e6)
@@ -200,8 +290,13 @@ def _read(world: World, setting: Setting) -> Measured:
         delay_new_s=max(delay for _, delay in versions),
         delay_after_heal_s=max(after, default=0.0),
         tentative=tentative,
+        tentative_batches=batches,
         mean_delay_s=sum(stable) / len(stable),
         copy_share=world.copy_us[join] / max(1, world.compute_us[join] - world.copy_us[join]),
+        kept_tuples=nodes.kept,
+        stabilizing_s=tuple(
+            nodes.stabilizing_us[STREAMS + place] / 1e6 for place in range(setting.chain)
+        ),
         first_versions=versions,
     )
 
@@ -219,6 +314,23 @@ def setting_of(point: Point, **fixed: Any) -> Setting:
         else:
             values[key] = value
     return Setting(**values)
+
+
+THRICE: Mapping[Profile, int] = {Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 3}
+"""The paper: "each result is an average of at least three experiments"."""
+
+
+def averaged(frame: pd.DataFrame, by: Sequence[str], values: Sequence[str]) -> pd.DataFrame:
+    """A row per point: the means of its runs, and how many there are."""
+    grouped = frame.groupby(list(by), as_index=False)
+    means = grouped[list(values)].mean()
+    return means.merge(grouped.size().rename(columns={"size": "runs"}), on=list(by))
+
+
+def runs_of(table: pd.DataFrame) -> str:
+    """For the corner of a figure."""
+    count = int(table["runs"].max())
+    return "one run per point" if count == 1 else f"mean of {count} runs per point"
 
 
 ONCE: Mapping[Profile, int] = dict.fromkeys(Profile, 1)

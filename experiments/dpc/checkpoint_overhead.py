@@ -1,8 +1,9 @@
 """Figure 12 (right): what it costs to be able to go back, while nothing fails.
 
 The paper: CPU overhead of a checkpoint every l is S p_copy / l per second, so it grows with the
-state and with the frequency; a node that checkpoints only when it enters UP_FAILURE pays nothing
-until then (l = 0 in Table 2).
+state and with the frequency, and that of a stream marker S p_comp / l, as a marker is found by
+reading the state; a node that does either only when it enters UP_FAILURE pays nothing until then
+(l = 0 in Table 2).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from experiments.dpc import _shared
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import CYCLE, label_line_ends, stamp
+from harness.protocol.scheme import Method
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -26,10 +28,17 @@ MEMORIES = (5, 20, 80)
 EVERY = (1, 2, 5, 10, 20, 0)
 BATCHES = 800
 TOLERANCE = 0.1
+EACH_US = {"checkpoint": _shared.COPY_US, "undo": _shared.COMPARE_US}
+"""A tuple of state, copied into a checkpoint or read for a stream marker."""
 
 
 def grid(memories: tuple[int, ...], every: tuple[int, ...]) -> list[Point]:
-    return [{"memory": memory, "snapshot_every": e} for memory in memories for e in every]
+    return [
+        {"method": method, "memory": memory, "snapshot_every": e}
+        for method in EACH_US
+        for memory in memories
+        for e in every
+    ]
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -38,6 +47,7 @@ def run(point: Point, context: Context) -> Outcome:
         failure_s=0.0,
         settle_us=0,
         rate_per_s=RATE_PER_S,
+        method=Method(str(point["method"])),
         memory=int(str(point["memory"])),
         snapshot_every=int(str(point["snapshot_every"])),
         batches=BATCHES,
@@ -49,30 +59,33 @@ def run(point: Point, context: Context) -> Outcome:
 
 def table(results: Results) -> pd.DataFrame:
     """A row per state size and interval; interval 0 stands for "on entering UP_FAILURE"."""
-    frame = results.frame.sort_values(["memory", "snapshot_every"]).reset_index(drop=True)
+    order = ["method", "memory", "snapshot_every"]
+    frame = results.frame.sort_values(order).reset_index(drop=True)
     bucket = RATE_PER_S * _shared.BUCKET_US / 1e6
     frame["state_tuples"] = frame["memory"] * bucket
     frame["interval_s"] = frame["snapshot_every"] * _shared.BUCKET_US / 1e6
-    per_interval = frame["state_tuples"] * _shared.COPY_US
+    per_interval = frame["state_tuples"] * frame["method"].map(EACH_US)
     normal = RATE_PER_S * frame["interval_s"] * _shared.PROCESS_US
     frame["analytic"] = (per_interval / normal).where(frame["interval_s"] > 0, 0.0)
-    return frame[["state_tuples", "interval_s", "copy_share", "analytic"]]
+    return frame[["method", "state_tuples", "interval_s", "copy_share", "analytic"]]
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """The ratio over the interval, a line per state size, on logarithmic axes."""
     axes = figure.subplots()
     periodic = table[table["interval_s"] > 0]
-    for colour, (state, rows) in zip(CYCLE, periodic.groupby("state_tuples"), strict=False):
-        axes.plot(
-            rows["interval_s"], 100 * rows["copy_share"], "o-", color=colour,
-            label=f"S = {state:,.0f} tuples",
-        )  # fmt: skip
-        axes.plot(rows["interval_s"], 100 * rows["analytic"], ":", color=colour, label="_")
+    for colour, (state, both) in zip(CYCLE, periodic.groupby("state_tuples"), strict=False):
+        for method, rows in both.groupby("method"):
+            copies = method == "checkpoint"
+            axes.plot(
+                rows["interval_s"], 100 * rows["copy_share"], "o-" if copies else "x--",
+                color=colour, label=f"S = {state:,.0f} tuples" if copies else "_",
+            )  # fmt: skip
+            axes.plot(rows["interval_s"], 100 * rows["analytic"], ":", color=colour, label="_")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("interval between checkpoints l (s, logarithmic); dotted: S p_copy / l")
-    axes.set_ylabel("copying over processing (%, logarithmic)")
+    axes.set_xlabel("interval l (s, logarithmic); dotted: Table 2")
+    axes.set_ylabel("checkpoints (circles) or stream markers (crosses)\nover processing (%, log.)")
     label_line_ends(axes)
     stamp(figure, f"{_shared.STAMP}; one run per point")
 
@@ -82,15 +95,20 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     periodic = table[table["interval_s"] > 0]
     error = ((periodic["copy_share"] - periodic["analytic"]).abs() / periodic["analytic"]).max()
     on_entry = table[table["interval_s"] == 0]["copy_share"]
+    shares = periodic.pivot_table(
+        index=["state_tuples", "interval_s"], columns="method", values="copy_share"
+    )
+    ratio = shares["checkpoint"] / shares["undo"]
     return [
         Claim(
-            text="The CPU overhead of checkpoints is S p_copy / l (Table 2), within 10 %",
+            text="The CPU overhead of checkpoints is S p_copy / l, that of stream markers "
+            "S p_comp / l (Table 2), within 10 %",
             kind=ClaimKind.PAPER,
             held=bool(error <= TOLERANCE),
             measured={"largest_relative_error": float(error), "tolerance": TOLERANCE},
         ),
         Claim(
-            text="Checkpointing only when a failure begins costs nothing while there is none",
+            text="Checkpoints or markers only when a failure begins cost nothing without one",
             kind=ClaimKind.PAPER,
             held=bool((on_entry == 0).all()),
             measured={"copy_share": on_entry.tolist()},
@@ -98,8 +116,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         Claim(
             text="Checkpoints cost more than stream markers",
             kind=ClaimKind.PAPER,
-            held=None,
-            measured={"reason": "markers are exact here and cost nothing before a failure"},
+            held=bool((ratio > 1.0).all()),
+            measured={
+                "ratio_least": float(ratio.min()),
+                "ratio_most": float(ratio.max()),
+                "chosen_ratio": _shared.COPY_US / _shared.COMPARE_US,
+            },
         ),
     ]
 
@@ -122,6 +144,10 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     claims=claims,
-    notes=(_shared.CHOSEN, "Stream markers are not modelled: the input that is kept is exact."),
+    notes=(
+        _shared.CHOSEN,
+        "That reading a tuple of state costs less than copying it is the paper's; by how much is "
+        "chosen, and the ratio of the curves follows from it.",
+    ),
     figure_size_in=(7.5, 4.0),
 )

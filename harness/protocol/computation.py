@@ -191,9 +191,15 @@ class Computation:
                 state=state,
                 first_batch=first,
                 inputs=inputs,
-                undone=self.tentative.position - self.position if self.tentative else 0,
+                undone=self._undone(),
             )
         )
+
+    def _undone(self) -> int:
+        """Tentative batches that the history is read back over."""
+        run = self.tentative
+        logged = run is not None and run.rules.logs_tentative
+        return run.position - self.position if run is not None and logged else 0
 
     def rebuilt(self, item: StateRebuilt) -> None:
         """The state is back, unless the request is void by now."""
@@ -244,7 +250,7 @@ class Computation:
             return
         now = self._speaker.now
         slot = self._inlet.inbox.slots.get(batch)
-        due = run.due_at(slot, policy, now)
+        due = run.due_at(slot, policy, now, redoes=redoes)
         if due <= now:
             inputs = run.inputs(slot, batch, len(self._inlet.upstream), now)
             if inputs is not None:
@@ -259,14 +265,15 @@ class Computation:
     def _process_tentative(
         self, run: TentativeRun, batch: int, inputs: tuple[Payload | None, ...]
     ) -> None:
-        first = not run.active
-        if first:
+        copies = False
+        if not run.active:
             assert self.state is not NoState.GONE, "the stable computation has its state"
+            assert self.basis is not None, "who goes ahead knows the way back"
+            copies = self.basis.leave(batch, self.state)
             run.start(batch, self.state)
             self.state = NoState.GONE  # the way back is `Basis`
         assert batch >= self.position, f"batch {batch} is stable already"
         run.busy = True
-        copies = first and not run.rules.snapshot_every
         self._process(Run.TENTATIVE, batch, batch, run.state, inputs, copies)
 
     def _processed_tentative(self, item: BatchProcessed) -> None:

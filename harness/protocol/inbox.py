@@ -8,23 +8,29 @@ from harness.protocol.operators import Payload
 class Slot:
     """One batch: a stable and a tentative part per upstream task, None where nothing came."""
 
-    __slots__ = ("first_at", "stable", "stable_count", "tentative")
+    __slots__ = ("due_at", "first_at", "stable", "stable_count", "tentative")
 
-    def __init__(self, width: int, now: int) -> None:
+    def __init__(self, width: int, now: int, due_at: int) -> None:
         assert width > 0, "a task without upstream tasks reads the log, which counts as one"
         self.stable: list[Payload | None] = [None] * width
         self.stable_count = 0
         self.tentative: dict[int, Payload] = {}
         self.first_at = now
+        """When its first part came."""
+        self.due_at = due_at
+        """When that was due, by its tuple time; no later than it came."""
 
 
 class Inbox:
     """Slots from the task's position on; the first stable part to arrive stays."""
 
-    __slots__ = ("dropped", "slots", "width")
+    __slots__ = ("_interval_us", "_offset", "dropped", "slots", "width")
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, interval_us: int = 0) -> None:
         self.width = width
+        self._interval_us = interval_us
+        self._offset: int | None = None
+        """When batch 0 would have come if none was ever later than the earliest."""
         self.slots: dict[int, Slot] = {}
         self.dropped: set[int] = set()
         """Upstream tasks of which something came too early to be kept."""
@@ -32,8 +38,18 @@ class Inbox:
     def _slot(self, batch: int, now: int) -> Slot:
         slot = self.slots.get(batch)
         if slot is None:
-            slot = self.slots[batch] = Slot(self.width, now)
+            slot = self.slots[batch] = Slot(self.width, now, self._due_at(batch, now))
         return slot
+
+    def _due_at(self, batch: int, now: int) -> int:
+        """Sender and receiver have clocks of their own, so this goes by earlier batches: the one
+        that came earliest for its number was on time."""
+        if not self._interval_us:
+            return now
+        passed = batch * self._interval_us
+        if self._offset is None or now - passed < self._offset:
+            self._offset = now - passed
+        return self._offset + passed
 
     def put_stable(self, index: int, batch: int, payload: Payload, now: int) -> bool:
         """Keep a stable part; False if there was one."""

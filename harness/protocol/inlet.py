@@ -33,12 +33,12 @@ class Inlet:
         "upstream", "window",
     )  # fmt: skip
 
-    def __init__(self, speaker: Speaker, *, wiring: Wiring, window: int) -> None:
+    def __init__(self, speaker: Speaker, *, wiring: Wiring, window: int, interval_us: int) -> None:
         self._speaker = speaker
         self.source = not wiring.upstream[speaker.task]
         self.upstream = wiring.upstream[speaker.task] or (LOG,)
         self._index = {task: index for index, task in enumerate(self.upstream)}
-        self.inbox = Inbox(len(self.upstream))
+        self.inbox = Inbox(len(self.upstream), interval_us=interval_us)
         self.window = window
         self.seen_terms = [-1] * len(self.upstream)
         """Per upstream task, the highest term that was heard of."""

@@ -14,6 +14,7 @@ tentative input.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.protocol.inbox import Slot
@@ -34,15 +35,25 @@ class Closed:
 
 
 class Basis:
-    """What the state before the first tentative batch is rebuilt from (Borealis §3.4)."""
+    """What the state before the first tentative batch is rebuilt from (Borealis §3.4).
 
-    __slots__ = ("_history", "_initial", "_rules", "_start", "_state")
+    With `Method.CHECKPOINT` a copy of the state, taken when the tentative computation branches
+    off, or every so many batches and then, too: a node that is blocked has the time for it, so
+    nothing from before the failure is processed again. With `Method.UNDO` the input since the
+    last stream marker and as much before it as the state remembers: markers are set while batches
+    are processed, so what came between the last one and the failure is processed again (dpc,
+    section 5.3).
+    """
+
+    __slots__ = ("_history", "_initial", "_memory", "_rules", "_start", "_state")
 
     def __init__(self, rules: Tentative, *, memory: int, initial: State) -> None:
         self._rules = rules
         self._initial = initial
+        self._memory = memory
+        beyond = max(rules.snapshot_every - 1, 0)
         self._history: deque[tuple[Payload, ...]] = deque(
-            maxlen=memory if rules.method is Method.UNDO else None
+            maxlen=memory + beyond if rules.method is Method.UNDO else None
         )
         self._start = 0
         self._state: State = initial
@@ -54,11 +65,28 @@ class Basis:
         self._start, self._state = position, state
 
     def before(self, batch: int, state: State) -> bool:
-        """The stable computation is about to process ``batch``; True if it copies its state."""
+        """The stable computation is about to process ``batch``; True if its state is copied, or
+        read for a stream marker."""
         every = self._rules.snapshot_every
+        if self._rules.method is Method.UNDO:
+            return every > 0 and not batch % every
         if not every or (batch % every and len(self._history) < every):
             return False
         self.begin(batch, state)
+        return True
+
+    def kept(self, tuples: Callable[[State], int]) -> int:
+        """What it holds, counted by ``tuples`` of a state, or of the parts of a batch."""
+        history = sum(tuples(inputs) for inputs in self._history)
+        copied = self._rules.method is Method.CHECKPOINT
+        return history + (tuples(self._state) if copied else 0)
+
+    def leave(self, batch: int, state: State) -> bool:
+        """The tentative computation branches off before ``batch``; True as for `before`."""
+        if self._rules.method is Method.UNDO:
+            return not self._rules.snapshot_every  # markers are computed only now
+        if self._rules.snapshot_every:
+            self.begin(batch, state)
         return True
 
     def after(self, inputs: tuple[Payload, ...], state: State) -> None:
@@ -76,7 +104,13 @@ class Basis:
         """First batch, state before it, and the inputs that lead to ``position``."""
         first = position - len(self._history)
         assert not self._history or first == self._start, "the kept input does not fit the state"
-        return first, self._state, tuple(self._history)
+        inputs = tuple(self._history)
+        if self._rules.method is not Method.UNDO or not self._rules.snapshot_every:
+            return first, self._state, inputs
+        needed = self._memory + position % self._rules.snapshot_every
+        if len(inputs) <= needed:
+            return first, self._state, inputs
+        return position - needed, self._initial, inputs[-needed:]
 
 
 class TentativeRun:
@@ -117,7 +151,7 @@ class TentativeRun:
             if by_task or term >= closed.before_term:
                 del self.closed[index]
 
-    def due_at(self, slot: Slot | None, policy: Policy, now: int) -> int:
+    def due_at(self, slot: Slot | None, policy: Policy, now: int, *, redoes: bool) -> int:
         """When the next tentative batch may be processed; FOREVER while nothing of it came
         that would start its clock."""
         if policy is Policy.PROCESS and (
@@ -128,7 +162,13 @@ class TentativeRun:
             return now  # who blocks first has waited already, the others follow at once
         if slot is None:
             return now if self.rules.closing is Closing.COORDINATOR else FOREVER
-        return slot.first_at + self.rules.bound_us
+        return self.bound_for(slot, redoes=redoes)
+
+    def bound_for(self, slot: Slot, *, redoes: bool) -> int:
+        """When ``slot``, whose parts are all there, has waited for as long as it may: since it
+        came, or, while the stable computation ``redoes`` earlier ones, since it was due. For then
+        the upstream task has stabilized, and what it had held back comes at once, and is old."""
+        return (slot.due_at if redoes else slot.first_at) + self.rules.bound_us
 
     def inputs(
         self, slot: Slot | None, batch: int, width: int, now: int

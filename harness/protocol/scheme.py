@@ -72,19 +72,21 @@ class Tentative:
     during_stabilization: Policy = Policy.PROCESS
     method: Method = Method.CHECKPOINT
     snapshot_every: int = 0
-    """Batches between copies of the state (Method.CHECKPOINT); 0: a copy is made only when the
-    first tentative batch is processed."""
+    """Batches between copies of the state, or between stream markers (Method.UNDO); 0: there is
+    one only before the first tentative batch."""
+    logs_tentative: bool = True
+    """Method.UNDO: whether tentative input is in the history, which is then read back over it."""
     corrections: Corrections = Corrections.STREAM
+    interval_us: int = 0
+    """How far apart batches are in tuple time; 0: nobody says. While a task stabilizes, a batch
+    that came late in a burst has then waited since the time at which it was due."""
 
     def __post_init__(self) -> None:
-        if self.bound_us < 0 or self.snapshot_every < 0:
+        if min(self.bound_us, self.snapshot_every, self.interval_us) < 0:
             raise UsageError(
-                f"a bound of {self.bound_us} µs, a copy every {self.snapshot_every} batches",
-                remedy="use 0 or more for both",
-            )
-        if self.method is Method.UNDO and self.snapshot_every:
-            raise UsageError(
-                "undo/redo keeps input, not copies of the state", remedy="drop snapshot_every"
+                f"a bound of {self.bound_us} µs, a copy every {self.snapshot_every} batches, one "
+                f"every {self.interval_us} µs",
+                remedy="use 0 or more for each",
             )
 
 

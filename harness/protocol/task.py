@@ -108,7 +108,8 @@ class TaskMachine:
         speaker = self.speaker = Speaker(
             task=task, incarnation=order.incarnation, term=order.term, cause=order.cause
         )
-        self.inlet = Inlet(speaker, wiring=wiring, window=window)
+        interval_us = scheme.tentative.interval_us if scheme.tentative is not None else 0
+        self.inlet = Inlet(speaker, wiring=wiring, window=window, interval_us=interval_us)
         self.outlet = Outlet(speaker, wiring=wiring, window=window, send_from=order.send_from)
         self.computation = Computation(
             speaker,

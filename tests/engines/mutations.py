@@ -343,8 +343,10 @@ def publishes_again(self: Outlet) -> None:
 _repeat = Outlet.repeat
 
 
-def waits_longer_than_the_bound(self: TentativeRun, slot: Any, policy: Any, now: int) -> int:
-    due = _due_at(self, slot, policy, now)
+def waits_longer_than_the_bound(
+    self: TentativeRun, slot: Any, policy: Any, now: int, *, redoes: bool
+) -> int:
+    due = _due_at(self, slot, policy, now, redoes=redoes)
     return due if due in (now, FOREVER) else due + 500_000
 
 
@@ -397,8 +399,10 @@ def never_reopens(_self: TentativeRun, *_: Any) -> None:
     """Who was closed once stays closed."""
 
 
-def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int) -> int:
-    return now if slot is not None and self.active else _due_at(self, slot, policy, now)
+def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
+    if slot is not None and self.active:
+        return now
+    return _due_at(self, slot, policy, now, redoes=redoes)
 
 
 def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now: int) -> bool:

@@ -72,8 +72,8 @@ def test_a_task_that_keeps_the_bound_is_not_blamed(policy: Policy, closing: Clos
 def test_a_microsecond_too_late_is_too_late() -> None:
     right = TentativeRun.due_at
 
-    def late(self: TentativeRun, slot: Any, policy: Policy, now: int) -> int:
-        due = right(self, slot, policy, now)
+    def late(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
+        due = right(self, slot, policy, now, redoes=redoes)
         return due + 1 if slot is not None and due == slot.first_at + self.rules.bound_us else due
 
     with patch.object(TentativeRun, "due_at", late):

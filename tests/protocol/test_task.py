@@ -692,3 +692,42 @@ def test_a_violation_tells_its_story() -> None:
     assert "the checkpoint is ahead of the state" in text
     assert "story of task O3.0, incarnation 1" in text
     assert "BatchArrived(cause=test" in text
+
+
+def test_a_burst_is_as_old_as_its_tuple_times_while_the_task_stabilizes() -> None:
+    """Batch b is due at b times the interval; from 2 on they come late, all at once."""
+    t = join_of_two(
+        closing=Closing.TASK,
+        bound_us=50,
+        interval_us=10,
+        during_failure=Policy.PROCESS,
+        during_stabilization=Policy.DELAY,
+    )
+    t.batch(0, 0)
+    first = only(t.tell(told.TimerFired(cause=CAUSE, key=("due", 2)), now=50), do.ProcessBatch)
+    assert first.run is told.Run.TENTATIVE
+    t.done(first)
+    t.now = 60
+    t.batch(0, 1)  # the redo of batch 0 has begun
+    t.batch(1, 1)
+    ahead = only(t.batch(1, 0), do.ProcessBatch)
+    assert (ahead.run, ahead.batch) == (told.Run.TENTATIVE, 1), "it was due at 10, so late at 60"
+
+
+def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
+    """A blocked node has the time to: nothing from before the failure is processed again."""
+    for method, inputs in ((Method.CHECKPOINT, 0), (Method.UNDO, 3)):
+        t = join_of_two(method=method, snapshot_every=2)
+        for batch in range(3):
+            t.batch(batch, 0)
+            t.done(only(t.batch(batch, 1), do.ProcessBatch))
+        t.tell(told.UpstreamClosed(cause=CAUSE, task=2, upstream=1, last_batch=9, before_term=9))
+        going = only(t.batch(3, 0), do.ProcessBatch)
+        assert (going.run, going.copies_state) == (
+            told.Run.TENTATIVE,
+            method is Method.CHECKPOINT,
+        )
+        t.done(going)
+        rebuild = only(t.batch(3, 1, term=9), do.RebuildState)
+        assert len(rebuild.inputs) == inputs, "two that the state remembers, one since the marker"
+        assert rebuild.first_batch + inputs == 3

@@ -56,9 +56,9 @@ def test_a_scheme_that_makes_no_sense_is_refused(change: dict[str, object], mess
         replace(scheme, **change)  # type: ignore[arg-type]
 
 
-def test_undo_keeps_no_copies() -> None:
-    with pytest.raises(UsageError, match="undo"):
-        Tentative(method=Method.UNDO, snapshot_every=2)
+def test_an_interval_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(UsageError, match="every -1 µs"):
+        Tentative(method=Method.UNDO, interval_us=-1)
 
 
 def test_a_plan_for_another_topology_is_refused() -> None:

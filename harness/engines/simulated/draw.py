@@ -142,8 +142,9 @@ def _tentative(closing: Closing, random: Random) -> Tentative:
         during_failure=random.choice((Policy.PROCESS, Policy.PROCESS, Policy.DELAY)),
         during_stabilization=random.choice(list(Policy)),
         method=method,
-        snapshot_every=random.choice((0, 0, 3)) if method is Method.CHECKPOINT else 0,
+        snapshot_every=random.choice((0, 0, 3)),
         corrections=random.choice(list(Corrections)),
+        interval_us=random.choice((0, INTERVAL_US)),
     )
 
 

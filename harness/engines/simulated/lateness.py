@@ -8,7 +8,9 @@ tentative output, whatever fails meanwhile. Time is the node's own clock, as in 
 nothing that would have to end first. Then it must begin p no later than
 
 * at once, if all of p has come, stable;
-* with `Closing.TASK`: the bound after the first part of p came, whatever is missing;
+* with `Closing.TASK`: the bound after the first part of p came, whatever is missing; if nothing
+  is, and the task redoes earlier batches, after it was due by its tuple time (where the scheme
+  says how far apart batches are);
 * with `Closing.COORDINATOR`: once every missing part is of a task that the coordinator has closed
   (and that has not delivered p or a later batch since); with `Policy.DELAY` not before the bound
   after the first part of p came.
@@ -94,12 +96,34 @@ class Waiting:
     """What a bystander knows of one copy: what came, what it computes, what it owes."""
 
     __slots__ = (
-        "claimed", "closed", "due", "first", "holds", "lead", "parts",
-        "publishing", "stable_at", "stable_ticket", "suspends", "tentative_busy", "term",
-        "terms", "unpublished", "width", "window",
+        "claimed",
+        "closed",
+        "due",
+        "first",
+        "holds",
+        "interval",
+        "lead",
+        "offset",
+        "on_time",
+        "parts",
+        "publishing",
+        "stable_at",
+        "stable_ticket",
+        "suspends",
+        "tentative_busy",
+        "term",
+        "terms",
+        "unpublished",
+        "width",
+        "window",
     )  # fmt: skip
 
     def __init__(self, order: told.CopyOrdered, width: int, window: int, rules: Tentative) -> None:
+        self.interval = rules.interval_us
+        self.offset: int | None = None
+        """When batch 0 would have come, by the batch that came earliest for its number."""
+        self.on_time: dict[int, int] = {}
+        """Batch to when its first part was due by its tuple time."""
         self.suspends = rules.during_stabilization is Policy.SUSPEND
         self.holds = rules.corrections is Corrections.DONE
         self.term = order.term
@@ -154,7 +178,11 @@ class Waiting:
             return
         parts = self.parts.get(batch)
         if parts is None:
-            self.first[batch] = clock
+            self.first[batch] = self.on_time[batch] = clock
+            if self.interval:
+                offset = clock - batch * self.interval
+                self.offset = offset if self.offset is None else min(offset, self.offset)
+                self.on_time[batch] = self.offset + batch * self.interval
             self.parts[batch] = {upstream: item.stable}
         else:
             parts[upstream] = item.stable or parts.get(upstream, False)
@@ -181,7 +209,7 @@ class Waiting:
                 first = False  # what was suspended goes out when stabilization is over
             self.stable_at = item.batch + 1
             for batch in [batch for batch in self.first if batch <= item.batch]:
-                del self.first[batch], self.parts[batch]
+                del self.first[batch], self.parts[batch], self.on_time[batch]
         if self.lead is not None and (self.stable_at, 0) >= (self.lead, self.tentative_busy):
             self.lead = None
             if self.suspends and self.complete(self.stable_at):
@@ -383,18 +411,29 @@ class Lateness(Observer):
                     NAME, f"{names[task]} has batch {batch} and does not send it to {names[below]}"
                 )
 
-    def _policy(self, waiting: Waiting) -> Policy:
-        """For the next tentative batch: is the stable computation on its way back?"""
+    @staticmethod
+    def _redoes(waiting: Waiting) -> bool:
+        """Is the stable computation on its way back?"""
         back = waiting.stable_ticket is not None or waiting.complete(waiting.stable_at)
-        redoing = waiting.lead is not None and back
-        return self._rules.during_stabilization if redoing else self._rules.during_failure
+        return waiting.lead is not None and back
+
+    def _policy(self, waiting: Waiting) -> Policy:
+        """For the next tentative batch."""
+        rules = self._rules
+        redoing = self._redoes(waiting)
+        return rules.during_stabilization if redoing else rules.during_failure
 
     def _check_need(self, task: int, waiting: Waiting, effect: do.ProcessBatch, clock: int) -> None:
         """A tentative batch is about to begin: may it, already, without what is missing?"""
         came = waiting.first.get(effect.batch)
         late = came is not None and clock >= came + self._rules.bound_us
         name = self._wiring.names[task]
-        if self._policy(waiting) is Policy.DELAY and came is not None and not late:
+        waited = late or (
+            self._redoes(waiting)
+            and effect.batch in waiting.on_time
+            and clock >= waiting.on_time[effect.batch] + self._rules.bound_us
+        )
+        if self._policy(waiting) is Policy.DELAY and came is not None and not waited:
             raise InvariantBroken(
                 NEEDLESS, f"{name} was to delay batch {effect.batch}, and begins it early"
             )
@@ -424,11 +463,15 @@ class Lateness(Observer):
         policy = self._policy(waiting)
         if policy is Policy.SUSPEND or batch not in waiting.first:
             return None
-        late = waiting.first[batch] + rules.bound_us
+        here = waiting.parts[batch]
+        lacks = any(
+            up not in here and up not in waiting.closed for up in self._wiring.upstream[task]
+        )
+        since = waiting.on_time if self._redoes(waiting) and not lacks else waiting.first
+        late = since[batch] + rules.bound_us
         if rules.closing is Closing.TASK:
             return max(late, clock)
-        here = waiting.parts[batch]
-        if any(up not in here and up not in waiting.closed for up in self._wiring.upstream[task]):
+        if lacks:
             return None
         return clock if policy is Policy.PROCESS else max(late, clock)
 

@@ -93,6 +93,38 @@ class DigestOperator:
         return self.tuples(state)
 
 
+class SeriesOperator:
+    """Boxes in a row within one task, each a `DigestOperator`: a tuple is processed by each."""
+
+    def __init__(self, *, task: int, memory: int, boxes: int, fan_out: int) -> None:
+        outs = (*[1] * (boxes - 1), fan_out)
+        self._boxes = tuple(
+            DigestOperator(task=task + box, memory=memory, fan_out=out)
+            for box, out in enumerate(outs)
+        )
+        self.memory = boxes * (memory - 1) + 1
+
+    def initial(self) -> Any:
+        return tuple(box.initial() for box in self._boxes)
+
+    def process(
+        self, state: Any, batch: int, inputs: Sequence[Digest | None]
+    ) -> tuple[Any, tuple[Digest, ...]]:
+        states: list[Any] = []
+        outputs: tuple[Digest, ...] = ()
+        for box, before in zip(self._boxes, state, strict=True):
+            after, outputs = box.process(before, batch, outputs or inputs)
+            states.append(after)
+        return tuple(states), outputs
+
+    def tuples(self, inputs: Sequence[Digest | None]) -> int:
+        """On the input and on every stream between boxes."""
+        return len(self._boxes) * self._boxes[0].tuples(inputs)
+
+    def state_tuples(self, state: Any) -> int:
+        return sum(box.state_tuples(part) for box, part in zip(self._boxes, state, strict=True))
+
+
 class CountOperator:
     """Counts alone, so that ten thousand tasks fit: payloads are numbers of tuples."""
 

@@ -50,6 +50,7 @@ def smoke(experiment: Experiment, tmp_path: Path) -> pd.DataFrame:
         seed=lambda *names: derive_seed(1, *names),
         progress=lambda *_, **__: None,
         directory=tmp_path,
+        repeat=0,
         options={},
     )
     rows = [
@@ -84,11 +85,35 @@ def test_analytic_count_of_tentative_tuples() -> None:
 
 
 def test_table_2_by_hand() -> None:
-    # S = 1000, Dλ = 5000, λ = 1000/s, l = 0.2 s; 22, 2 and 2 µs
+    # S = 1000, Dλ = 5000, λ = 1000/s; 22 µs to process, 2 to copy, 1 to compare a tuple
     assert reconciliation.analytic("checkpoint", 1000, 5000, 1000) == pytest.approx(
-        1000 * 2e-6 + 5100 * 22e-6
+        1000 * 2e-6 + 5000 * 22e-6
     )
-    assert reconciliation.analytic("undo", 1000, 5000, 1000) == pytest.approx(6000 * 24e-6)
+    # a marker before every second bucket of 100 ms: half a bucket, 50 tuples, again
+    undo = 6000 * 23e-6 + 50 * 22e-6
+    assert reconciliation.analytic("undo", 1000, 5000, 1000) == pytest.approx(undo)
+    limited = reconciliation.analytic("undo, limited history", 1000, 5000, 1000)
+    assert undo - limited == pytest.approx(5000 * 1e-6)
+    two = reconciliation.analytic("checkpoint, 2 boxes", 1000, 5000, 1000)
+    assert two == pytest.approx(1000 * 2e-6 + 2 * 5000 * 22e-6)
+
+
+@pytest.mark.slow
+def test_a_late_burst_is_old_while_a_node_stabilizes() -> None:
+    """Behind a node that delays, the next one must not count from the arrival of its burst."""
+    tentative = {}
+    for told in (True, False):
+        setting = _shared.Setting(
+            failure_s=8.0,
+            settle_us=8_000_000,
+            bound_s=2.7,
+            chain=2,
+            during_failure=Policy.DELAY,
+            during_stabilization=Policy.DELAY,
+            tells_interval=told,
+        )
+        tentative[told] = _shared.measure(setting).tentative
+    assert tentative[True] > tentative[False]
 
 
 @pytest.mark.slow
