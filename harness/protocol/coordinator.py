@@ -204,7 +204,7 @@ class CoordinatorMachine:
             copy = self.assigned.wanted(report.task, report.incarnation)
             if copy is None or copy.node != node:
                 continue
-            if self.placer.failures.note(report, node):
+            if self.placer.failures.note(report, node, cluster=len(self.members)):
                 self._end(report)
                 return True
             if copy.term is not None:
@@ -216,11 +216,13 @@ class CoordinatorMachine:
         return False
 
     def _end(self, report: CopyReport) -> None:
-        nodes = sorted(self.placer.failures.nodes(report.task))
-        reason = (
-            f"{self.placer.wiring.names[report.task]} fails at batch {report.position} on nodes "
-            f"{nodes}, so it would on every other:\n{report.failed}"
-        )
+        failures = self.placer.failures
+        nodes = sorted(failures.nodes(report.task))
+        where = f"on nodes {nodes}, so it would on every other"
+        if len(nodes) == 1:
+            where = f"{failures.times(report.task)} times on node {nodes[0]}, and there is no other"
+        name = self.placer.wiring.names[report.task]
+        reason = f"{name} fails at batch {report.position} {where}:\n{report.failed}"
         self.over = True
         self._effects.append(EndRun(cause=self._cause, reason=reason))
 

@@ -55,6 +55,9 @@ class Membership:
         assert member is not None, f"node {node} is named, and nobody knows it"
         return member
 
+    def __len__(self) -> int:
+        return len(self._members)
+
     def __iter__(self) -> Iterator[tuple[int, Member]]:
         return iter(self._members.items())
 

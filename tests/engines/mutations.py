@@ -447,7 +447,7 @@ def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
 _request_missing = Inlet.request_missing
 
 
-def fails_everywhere_at_once(_self: Any, _report: Any, _node: int) -> bool:
+def fails_everywhere_at_once(_self: Any, _report: Any, _node: int, *, cluster: int) -> bool:
     return True
 
 

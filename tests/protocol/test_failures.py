@@ -48,6 +48,27 @@ def test_its_replica_takes_over() -> None:
     assert (primary.node, primary.term) == (2, 3)
 
 
+def test_a_batch_that_fails_three_times_on_the_only_node_ends_the_run() -> None:
+    cluster = Cluster(nodes=[node(0, slots=2)], placement=(0, 0))
+    cluster.beat(0, now=0)
+    ends: list[EndRun] = []
+    for number in range(3):
+        assert not ends, "a node may lack something for a moment"
+        effects = fail(cluster, 1, now=number + 1)
+        ends = [effect for effect in effects if isinstance(effect, EndRun)]
+    [end] = ends
+    assert "fails at batch 4 3 times on node 0, and there is no other" in end.reason
+    assert ERROR in end.reason
+
+
+def test_on_the_only_node_it_counts_from_the_first_failure_of_a_batch() -> None:
+    cluster = Cluster(nodes=[node(0, slots=2)], placement=(0, 0))
+    cluster.beat(0, now=0)
+    for number in range(6):
+        effects = fail(cluster, 1, now=number + 1, position=4 + number // 2)
+        assert not [effect for effect in effects if isinstance(effect, EndRun)]
+
+
 def test_where_it_failed_it_goes_again_only_if_there_is_no_other_node() -> None:
     cluster = Cluster(nodes=[node(0), node(1)])
     cluster.beat(0, 1, now=0)
@@ -79,10 +100,10 @@ def test_another_batch_is_another_failure() -> None:
     copy = told.CopyReport(
         task=1, incarnation=1, term=1, position=4, stored=0, published=0, ready=False, failed="x"
     )
-    assert not failures.note(copy, 1)
-    assert not failures.note(replace(copy, position=5), 2)
+    assert not failures.note(copy, 1, cluster=3)
+    assert not failures.note(replace(copy, position=5), 2, cluster=3)
     assert failures.nodes(1) == {2}
-    assert failures.note(replace(copy, position=5), 1)
+    assert failures.note(replace(copy, position=5), 1, cluster=3)
 
 
 class Poisoned(DigestOperator):

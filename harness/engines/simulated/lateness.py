@@ -49,11 +49,12 @@ from typing import Any, cast
 from harness.engines.simulated.checkers import InvariantBroken
 from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Fault, FaultKind, Options
+from harness.engines.simulated.waiting import Waiting
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.phases import Phase
 from harness.protocol.registry import Registry
-from harness.protocol.scheme import Closing, Corrections, Policy, Tentative
+from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task import TaskMachine
 
 NAME = "output-lateness"
@@ -90,131 +91,6 @@ SILENT = frozenset(
 SENDS = frozenset({do.Send})
 BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
 """What a copy is busy with from then on."""
-
-
-class Waiting:
-    """What a bystander knows of one copy: what came, what it computes, what it owes."""
-
-    __slots__ = (
-        "claimed",
-        "closed",
-        "due",
-        "first",
-        "holds",
-        "interval",
-        "lead",
-        "offset",
-        "on_time",
-        "parts",
-        "publishing",
-        "stable_at",
-        "stable_ticket",
-        "suspends",
-        "tentative_busy",
-        "term",
-        "terms",
-        "unpublished",
-        "width",
-        "window",
-    )  # fmt: skip
-
-    def __init__(self, order: told.CopyOrdered, width: int, window: int, rules: Tentative) -> None:
-        self.interval = rules.interval_us
-        self.offset: int | None = None
-        """When batch 0 would have come, by the batch that came earliest for its number."""
-        self.on_time: dict[int, int] = {}
-        """Batch to when its first part was due by its tuple time."""
-        self.suspends = rules.during_stabilization is Policy.SUSPEND
-        self.holds = rules.corrections is Corrections.DONE
-        self.term = order.term
-        self.width = width
-        self.window = window
-        self.stable_at = order.position
-        """The next batch of the stable computation."""
-        self.lead: int | None = None
-        """The next batch of the tentative computation; None while there is none."""
-        self.stable_ticket: int | None = None
-        self.tentative_busy = False
-        self.first: dict[int, int] = {}
-        """Batch to when its first part came."""
-        self.parts: dict[int, dict[int, bool]] = {}
-        """Batch to upstream task to whether its part is stable."""
-        self.terms: dict[int, int] = {}
-        self.closed: dict[int, int] = {}
-        """Upstream task to the term below which it is closed."""
-        self.due: int | None = None
-        """When the next batch must have been begun; None while nothing is owed."""
-        self.claimed = False
-        self.publishing: int | None = None
-        """The records that are on their way to the partition, by sequence number."""
-        self.unpublished: set[int] = set()
-
-    @property
-    def next(self) -> int:
-        """The batch that is computed next, tentatively or stable."""
-        return self.stable_at if self.lead is None else self.lead
-
-    def complete(self, batch: int) -> bool:
-        """Whether all of a batch has come, stable."""
-        parts = self.parts.get(batch)
-        return parts is not None and sum(parts.values()) == self.width
-
-    def restart(self, position: int) -> None:
-        """Its state was loaded: what it was computing is void."""
-        self.stable_at, self.lead = position, None
-        self.stable_ticket, self.tentative_busy = None, False
-
-    def came(self, item: told.BatchArrived, clock: int) -> None:
-        """A part of a batch was handed to the copy."""
-        upstream, batch, term = item.upstream, item.batch, item.term
-        if upstream in self.closed and term >= self.closed[upstream] and batch >= self.next:
-            del self.closed[upstream]
-        if batch < self.stable_at:
-            return
-        known = self.terms.get(upstream, -1)
-        if term > known:
-            self.terms[upstream] = term
-        if batch >= self.stable_at + self.window or (not item.stable and term < known):
-            return
-        parts = self.parts.get(batch)
-        if parts is None:
-            self.first[batch] = self.on_time[batch] = clock
-            if self.interval:
-                offset = clock - batch * self.interval
-                self.offset = offset if self.offset is None else min(offset, self.offset)
-                self.on_time[batch] = self.offset + batch * self.interval
-            self.parts[batch] = {upstream: item.stable}
-        else:
-            parts[upstream] = item.stable or parts.get(upstream, False)
-
-    def began(self, effect: do.ProcessBatch) -> None:
-        """The copy has begun a batch."""
-        if effect.run is told.Run.STABLE:
-            self.stable_ticket = effect.ticket
-        else:
-            self.lead, self.tentative_busy = effect.batch, True
-
-    def processed(self, item: told.BatchProcessed) -> bool:
-        """A computation has ended; True if it gave the first version of its batch."""
-        if item.run is told.Run.TENTATIVE:
-            if not (self.tentative_busy and item.batch == self.lead):
-                return False
-            self.tentative_busy, self.lead = False, item.batch + 1
-            first = item.batch >= self.stable_at
-        else:
-            if item.ticket != self.stable_ticket:
-                return False
-            self.stable_ticket, first = None, item.batch >= self.next
-            if self.lead is not None and self.suspends and self.holds:
-                first = False  # what was suspended goes out when stabilization is over
-            self.stable_at = item.batch + 1
-            for batch in [batch for batch in self.first if batch <= item.batch]:
-                del self.first[batch], self.parts[batch], self.on_time[batch]
-        if self.lead is not None and (self.stable_at, 0) >= (self.lead, self.tentative_busy):
-            self.lead = None
-            if self.suspends and self.complete(self.stable_at):
-                self.lead = self.stable_at  # stabilization lasts until what waits is processed
-        return first
 
 
 class Lateness(Observer):
