@@ -75,7 +75,8 @@ def test_experiments_on_live_engines_know_the_contract_alone() -> None:
 
 
 SIMULATOR = {
-    "campaign", "checkers", "draw", "options", "run", "spread", "topologies", "world",
+    "campaign", "checkers", "draw", "observing", "options", "run", "spread", "synthetic",
+    "topologies", "world",
 }  # fmt: skip
 """What the simulator shows to those who run it; the rest hosts the machines."""
 

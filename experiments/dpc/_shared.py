@@ -17,10 +17,9 @@ from typing import Any
 import pandas as pd
 
 from harness.engines.simulated.checkers import Bystander, Twin
-from harness.engines.simulated.computing import make_operators
 from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import SeriesOperator, source_batch
+from harness.engines.simulated.synthetic import SeriesOperator, make_operators, source_batch
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
 from harness.protocol import inputs as told

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from harness.engines.hosting import EFFECTS
 from harness.engines.simulated.node import SimulatedNode
 from harness.engines.simulated.options import Options
-from harness.engines.simulated.synthetic import RAISES, CountOperator, DigestOperator
+from harness.engines.simulated.synthetic import RAISES
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.operators import TaskOperator
@@ -81,20 +81,3 @@ class Computing:
             if effect.method is Method.UNDO and offset == len(effect.inputs) - 1:
                 cost += costs.compare_us * count * effect.undone
         return cost
-
-
-def make_operators(options: Options) -> list[TaskOperator]:
-    """The synthetic operators that ``options`` name."""
-    wiring = options.wiring
-    operators: list[TaskOperator] = []
-    for task in wiring.tasks:
-        percent = options.percent if wiring.upstream[task] else 100
-        fan_out = len(wiring.downstream[task])
-        memory = wiring.memory[task]
-        if options.counts_only:
-            operators.append(CountOperator(memory=memory, fan_out=fan_out, percent=percent))
-        else:
-            operators.append(
-                DigestOperator(task=task, memory=memory, fan_out=fan_out, percent=percent)
-            )
-    return operators

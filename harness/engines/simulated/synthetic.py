@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from harness.engines.simulated.options import Options
+from harness.protocol.operators import TaskOperator
+
 _PRIME = (1 << 61) - 1
 _MISSING = 0x9E3779B97F4A7C15 % _PRIME
 
@@ -149,3 +152,20 @@ class CountOperator:
 
     def state_tuples(self, state: Any) -> int:
         return int(state)
+
+
+def make_operators(options: Options) -> list[TaskOperator]:
+    """The synthetic operators that ``options`` name."""
+    wiring = options.wiring
+    operators: list[TaskOperator] = []
+    for task in wiring.tasks:
+        percent = options.percent if wiring.upstream[task] else 100
+        fan_out = len(wiring.downstream[task])
+        memory = wiring.memory[task]
+        if options.counts_only:
+            operators.append(CountOperator(memory=memory, fan_out=fan_out, percent=percent))
+        else:
+            operators.append(
+                DigestOperator(task=task, memory=memory, fan_out=fan_out, percent=percent)
+            )
+    return operators

@@ -25,7 +25,7 @@ from typing import Any
 
 from harness.engines.hosting import EFFECTS, Place
 from harness.engines.restoration import Noted
-from harness.engines.simulated.computing import Computing, make_operators
+from harness.engines.simulated.computing import Computing
 from harness.engines.simulated.coordinators import Coordinators
 from harness.engines.simulated.kernel import ANSWER, FAULT, MESSAGE, TIMER, Kernel
 from harness.engines.simulated.node import SimulatedNode
@@ -33,6 +33,7 @@ from harness.engines.simulated.observing import Observer, Watch
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.engines.simulated.servers import Servers
 from harness.engines.simulated.store import Store
+from harness.engines.simulated.synthetic import make_operators
 from harness.engines.simulated.transport import COORDINATOR, Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
