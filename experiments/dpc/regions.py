@@ -62,7 +62,9 @@ def run(point: Point, context: Context) -> Outcome:
                 during_failure=Policy(during),
                 during_stabilization=Policy(after),
             )
-            durations.append((name, failure_s, found.delay_new_s, found.tentative))
+            durations.append(
+                (name, failure_s, found.delay_new_s, found.tentative, found.tentative_batches)
+            )
     bounds = []
     for bound_s in BOUNDS_S[small]:
         for policy in availability_bound.LOOKS:
@@ -79,7 +81,9 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(
         values={},
         series={
-            "durations": pd.DataFrame(durations, columns=["combination", "failure_s", *columns]),
+            "durations": pd.DataFrame(
+                durations, columns=["combination", "failure_s", *columns, "tentative_batches"]
+            ),
             "bounds": pd.DataFrame(bounds, columns=["during_failure", "bound_s", *columns]),
         },
     )

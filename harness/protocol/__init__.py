@@ -38,6 +38,10 @@ What cannot be survived; ``tests/engines/test_limits.py`` has a schedule for eac
 * a store or an output partition that does not fence terms: two primaries could write;
 * an operator that is no function of its arguments, or whose state depends on more batches than
   its ``memory`` says (source replay and undo/redo rebuild from that many);
+* a failure that lasts for more batches than the scheme's window: all buffers are full then, so
+  the sources are read no further, and tentative output stops, too, until it has healed;
+* a node that forgets its copies and goes on in the same life: whoever starts a node's machine
+  anew gives it a boot number of its own, or copies come to life again under numbers of the past;
 * a change of plan that the coordinator has not stored before it crashes: it must be told again;
 * wrong data: no message is checked for anything but where it comes from.
 """

@@ -103,7 +103,8 @@ class Scheme:
     window: int = 1_000
     """The most batches that a copy's inbox, or its outbox, holds. A copy whose outbox is full
     processes nothing until a neighbour acknowledges, so back-pressure reaches the sources, which
-    read no further; what comes too early for an inbox is dropped and asked for again."""
+    read no further; what comes too early for an inbox is dropped and asked for again. Tentative
+    output stops with it: choose more batches than come in the longest failure to be bridged."""
     trim_every_us: int = 5_000_000
     """s: how often a primary reports to its replica how far its output has got."""
     tentative: Tentative | None = None
