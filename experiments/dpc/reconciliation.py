@@ -170,8 +170,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     }
     fits = {f"{p} {m}": linear(rows, panels[p]) for (p, m), rows in parts.items()}
     slopes = {f"{p} {m}": slope(rows, panels[p]) for (p, m), rows in parts.items()}
-    error = ((table["delay_s"] - table["analytic_s"]).abs() / table["analytic_s"]).max()
+    off = (table["delay_s"] - table["analytic_s"]).abs() / table["analytic_s"]
+    by_method = off.groupby(table["method"]).max()
     single = table[table["method"].isin(ONE_BOX)]
+    error = by_method[list(ONE_BOX)].max()
     kept_off = (single["kept_tuples"] / single["analytic_tuples"] - 1.0).abs().max()
     kept = single.groupby("method")["kept_tuples"].mean()
     doubled = {m: slopes[f"tuples {m}, 2 boxes"] / slopes[f"tuples {m}"] for m in ONE_BOX}
@@ -220,10 +222,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             measured={"mean_kept_tuples": kept.to_dict()},
         ),
         Claim(
-            text="Table 2's analytic delays hold within 20 %",
+            text="Table 2's analytic delays hold within 20 % (one box, as in the table)",
             kind=ClaimKind.PAPER,
             held=bool(error <= TOLERANCE),
-            measured={"largest_relative_error": float(error), "tolerance": TOLERANCE},
+            measured={
+                "largest_relative_error": float(error),
+                "tolerance": TOLERANCE,
+                "by_method": by_method.to_dict(),
+            },
         ),
     ]
 
@@ -253,6 +259,9 @@ EXPERIMENT = Experiment(
         _shared.CHOSEN,
         "The state is a window of whole buckets, so in the right panel S is two buckets (198 to "
         "996 tuples) where the paper has 20 tuples.",
+        "Table 2 leaves out that tuples keep coming while a node reconciles, and are processed "
+        "behind those that are redone: the delay is 1 / (1 - λ p_proc) times as long, 12 % more "
+        "for one box at 4,980 tuples/s and 28 % for two, so two boxes more than double the slope.",
         "Two boxes have the state of one between them; undo/redo rebuilds both from the input of "
         "the first.",
     ),

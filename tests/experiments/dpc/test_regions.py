@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from experiments.dpc import regions
@@ -24,6 +25,7 @@ def test_every_sentence_is_judged_and_drawn() -> None:
     whole, dependent = regions.claims(table)
     assert whole.held is True
     assert dependent.held is True
-    table.loc[0, "held"] = False
-    _, dependent = regions.claims(table)
+    twice = pd.concat([table, table.assign(bucket_ms=50)], ignore_index=True)
+    twice.loc[0, "held"] = False
+    _, dependent = regions.claims(twice)
     assert dependent.held is False
