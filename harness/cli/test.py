@@ -39,7 +39,7 @@ WHOLE_SUITE = (
         name="without servers, in parallel",
         arguments=("-m", "not cluster", "-n", "2", "--dist", "worksteal", "-p", "no:benchmark"),
     ),
-    Part(name="with servers, one at a time", arguments=("-m", "cluster", "-n", "0")),
+    Part(name="with servers, one at a time", arguments=("-m", "cluster and not long", "-n", "0")),
 )
 
 _EPILOG = """\b
@@ -48,6 +48,7 @@ Examples:
   ./faultline test --checks
   ./faultline test tests/planning -k greedy
   ./faultline test -m "not cluster" -n 2 -x
+  ./faultline test -m long
 """
 
 
@@ -62,7 +63,8 @@ def command(checks: bool, arguments: tuple[str, ...]) -> None:
     """Run the test suite, or with arguments what they select, through pytest.
 
     The whole suite fetches what its servers need first, then runs in two parts: first all that
-    starts no server, on two cores, then what starts Kafka, Redis and Spark, one at a time.
+    starts no server, on two cores, then what starts Kafka, Redis and Spark, one at a time. What
+    takes minutes more (marked `long`: the task engine on every other backend) is for `-m long`.
     """
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
     code = _pytest(_anchored(arguments), _environment()) if arguments else _whole_suite()

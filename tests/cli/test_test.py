@@ -44,7 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def record(arguments: list[str], environment: dict[str, str]) -> int:
         made.append(list(arguments))
-        return 1 if "-m" in arguments and "cluster" in arguments else 0
+        return 1 if "-m" in arguments and "cluster and not long" in arguments else 0
 
     monkeypatch.setattr(testing, "_pytest", record)
     monkeypatch.setattr(testing, "_fetch_first", dict)

@@ -37,6 +37,7 @@ def passed(
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 class TasksOnBackend:
     """A worker that is killed, under each family of schemes."""
 

@@ -23,7 +23,7 @@ from tests.cluster.inside import only_inside, only_outside, ran_inside
 from tests.tasks.live import endurance
 from workloads.wordcount import word_count
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SPEC = ClusterSpec(
     racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512

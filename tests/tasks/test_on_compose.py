@@ -29,7 +29,7 @@ from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import eventually
 from tests.tasks.on_backend import PARAMETERS, kill_at, passed
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 SPEC = ClusterSpec(racks=2, workers_per_rack=1, memory_mb_per_worker=512)
 PROJECT = "faultline-by-hand"
 
