@@ -150,7 +150,11 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("server", "message"), [("redis", "Redis is dead"), ("kafka", "the Kafka broker is dead")]
+    ("server", "message"),
+    [
+        ("redis", "Redis is dead"),
+        pytest.param("kafka", "the Kafka broker is dead", marks=pytest.mark.long),
+    ],
 )
 def test_a_server_that_is_killed_ends_the_run_with_one_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str, message: str

@@ -67,8 +67,8 @@ class TestLive:
         engine.check()
         assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
         eventually(lambda: set(engine.fleet.connected()) == {0, 1})
-        one = trial(engine, tmp_path, "active", 14, late="2,3")
-        done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(11, "r1")])
+        one = trial(engine, tmp_path, "active", 24, late="2,3")
+        done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(20, "r1")])
         assert done.kills == 2
         assert done.failures == 0, done
         assert engine.job is not None

@@ -37,6 +37,10 @@ CONF = {
     "spark.python.daemon.module": "harness.engines.tasks.daemon",
 }
 
+ANSWER_S = 120.0
+"""For the coordinator's process to answer: long, because on an overloaded machine starting it can
+take half a minute, and one that has died is told of at once."""
+
 
 class Fleet:
     """A coordinator, a driver, and one node per node of the cluster. Make it, `start` it."""
@@ -122,7 +126,7 @@ class Fleet:
                 "redis": self.cluster.redis.to_json(),
             }
         )
-        heard = child.wait_for("its port", lambda e: e["event"] == "listening", within_s=30)
+        heard = child.wait_for("its port", lambda e: e["event"] == "listening", within_s=ANSWER_S)
         self._port = heard["port"]
 
     def begin(self, job: Job) -> None:
@@ -133,7 +137,10 @@ class Fleet:
         mark = self.coordinator.mark()
         self.coordinator.send({"order": "begin", "job": job.to_json()})
         self.coordinator.wait_for(
-            "the beginning of the pass", lambda e: e["event"] == "begun", within_s=30, since=mark
+            "the beginning of the pass",
+            lambda e: e["event"] == "begun",
+            within_s=ANSWER_S,
+            since=mark,
         )
 
     def adapt(self, replicated: Sequence[int]) -> None:
@@ -145,7 +152,7 @@ class Fleet:
         mark = self.coordinator.mark()
         self.coordinator.send({"order": "end"})
         self.coordinator.wait_for(
-            "the end of the pass", lambda e: e["event"] == "ended", within_s=30, since=mark
+            "the end of the pass", lambda e: e["event"] == "ended", within_s=ANSWER_S, since=mark
         )
 
     def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float = NODES_WITHIN_S) -> None:
