@@ -300,8 +300,7 @@ def _trade(axes: Axes, points: pd.DataFrame, measure: str) -> None:
             [row["spent"]], [row[measure]], color=look.color, marker=look.marker, markersize=8,
             linestyle="none", markeredgecolor=BLACK if name in best else look.color,
         )  # fmt: skip
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.margins(x=0.15)
+    axes.margins(x=0.15, y=0.1)
 
 
 def _legends(above: Any, below: Any, shown: Sequence[str]) -> None:

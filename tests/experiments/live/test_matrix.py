@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -98,6 +99,18 @@ def test_it_is_drawn() -> None:
         matrix.draw(made_up(), figure)
         figure.canvas.draw()
     assert all(axes.has_data() for axes in figure.axes)
+
+
+def test_no_point_of_the_trade_lies_outside_its_panel() -> None:
+    table = made_up()
+    table["recovery_s"] = [float(number) for number in range(len(table))]
+    with styled():
+        figure = new_figure(matrix.EXPERIMENT.figure_size_in)
+        matrix.draw(table, figure)
+    for axes in figure.axes[-8:]:
+        low, high = axes.get_ylim()
+        for line in axes.get_lines():
+            assert all(low <= float(y) <= high for y in np.asarray(line.get_ydata(), float))
 
 
 @pytest.mark.parametrize("name", _plans.WORKLOADS)
