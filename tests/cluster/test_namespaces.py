@@ -98,6 +98,8 @@ def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
     assert marked("test-run") == []
 
 
+NOBODYS = ("198.51.100.7", 4242)
+"""An address of documentation (RFC 5737), where nothing answers."""
 _OPEN = """
 import json, sys
 from harness.cluster.base import ClusterSpec
@@ -149,14 +151,17 @@ def test_a_stranger_reaches_no_port_file_or_process_of_it() -> None:
             told = json.loads(process.stdout.readline())
             assert len(told["pids"]) >= 5
             reached = try_as_stranger(
-                ports=[(host, port) for host, port in told["ports"]],
+                ports=[*((host, port) for host, port in told["ports"]), NOBODYS],
                 directories=[Path(told["directory"])],
                 pids=told["pids"],
             )
         finally:
             process.communicate(timeout=60)
     assert reached.uid == NOBODY
-    assert (reached.connected, reached.read) == ([], [])
+    assert reached.read == []
+    # A gateway that takes up every connection itself would answer for the cluster, too.
+    if list(NOBODYS) not in reached.connected:
+        assert reached.connected == []
     assert (reached.signalled, reached.looked, reached.entered) == ([], [], [])
     assert reached.commands, "command lines are everybody's"
     assert not [secret for secret in told["secrets"] if secret in "".join(reached.commands)]
