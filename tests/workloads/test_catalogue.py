@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import workloads
 from harness.errors import UsageError
 from workloads.base import RecordSource
 from workloads.catalogue import all_workloads, workload_entry
-from workloads.examples.hottest import WORKLOAD as WITHOUT_TASKS
+from workloads.examples.hottest import WORKLOAD
 from workloads.toolkit.operators import program_of, timeline_of
 
 START_US = 1_800_000_000_000_000
@@ -56,6 +57,6 @@ def test_a_workload_that_is_not_there_is_refused() -> None:
 
 
 def test_a_workload_without_tasks_says_what_to_do() -> None:
-    timeline = timeline_of(WITHOUT_TASKS, start_us=START_US, batch_s=1)
+    timeline = timeline_of(WORKLOAD, start_us=START_US, batch_s=1)
     with pytest.raises(UsageError, match="only a query"):
-        program_of(WITHOUT_TASKS, timeline=timeline)
+        program_of(replace(WORKLOAD, program=None), timeline=timeline)
