@@ -17,8 +17,8 @@ Latency counts from the end of a result's window, for both: what a user waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -33,6 +33,7 @@ from experiments.live._rates import (
     measure_rate,
     workload_named,
 )
+from experiments.live._six_nodes import warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
@@ -89,25 +90,13 @@ def point(
 
 def run(point: Point, context: Context) -> Outcome:
     """One engine at one rate, or one scheme under kills."""
-    from harness.cluster.base import ClusterSpec
-    from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
-    from harness.engines.run import warm_engine
-
-    spec = ClusterSpec(
-        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
-        memory_mb_per_worker=768,
-    )  # fmt: skip
-    cluster = context.cluster(spec)
     stock, recovery = point["engine"] == STRUCTURED, point["part"] == "recovery"
-    setup = Setup(
-        scheme=str(point["scheme"]),
-        brief=context.profile is Profile.SMOKE,
-        parameters=STOCK[str(point["settings"])]
+    parameters: Mapping[str, Any] = (
+        STOCK[str(point["settings"])]
         if stock
-        else {"checkpoint_s": CHECKPOINT_S, "notes_progress": recovery},
+        else {"checkpoint_s": CHECKPOINT_S, "notes_progress": recovery}
     )
-    engine = warm_engine(find_engine(str(point["engine"])), setup, cluster, context)
+    engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = workload_named(str(point["workload"]))
     rate_per_s, interval_s = _number(point, "rate_per_s"), _number(point, "interval_s")
     if recovery:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _plans
+from experiments.live._six_nodes import SPEC
 from experiments.stock._kills import cluster_spec
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim, ClaimKind
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS, STOCK = "tasks", "structured"
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
-)
 """Of the task engine."""
 
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live._plans import WORKLOADS, plan_for
+from experiments.live._six_nodes import SPEC
 from experiments.stock.partition import FAILURES, WHY_SKIPPED, schedule
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
 from harness.engines.run import LiveRun, measure
 from harness.experiment import Context, Experiment, Origin
@@ -42,9 +43,6 @@ CONTENDERS: Mapping[str, str] = {
 LOOKS: Mapping[str, Look] = {
     name: replace(SCHEMES[scheme], label=name) for name, scheme in CONTENDERS.items()
 }
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
-)
 WORKLOAD, RATE_PER_S = "word-count", 500.0
 BATCH_S, CHECKPOINT_S = 0.5, 2.0
 SUSPECT_S, HEARTBEAT_S = 1.0, 0.25

@@ -18,6 +18,7 @@ import pandas as pd
 from experiments.live._kills import KILL_GAP_S, measure_kills
 from experiments.live._measured_costs import MeasuredCosts, measure_costs, program_at
 from experiments.live._rates import WATERMARK_S, latency_from_end_s
+from experiments.live._six_nodes import warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, ORANGE
@@ -48,22 +49,8 @@ LOOKS = {"active": BLUE, "checkpoint": ORANGE}
 
 def run(point: Point, context: Context) -> Outcome:
     """One scheme at one rate: costs, live kills, simulated kills."""
-    from harness.cluster.base import ClusterSpec
-    from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
-    from harness.engines.run import warm_engine
-
-    spec = ClusterSpec(
-        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
-        memory_mb_per_worker=768,
-    )  # fmt: skip
-    cluster = context.cluster(spec)
-    setup = Setup(
-        scheme=str(point["scheme"]),
-        brief=context.profile is Profile.SMOKE,
-        parameters={"checkpoint_s": CHECKPOINT_S},
-    )
-    engine = warm_engine(find_engine("tasks"), setup, cluster, context)
+    parameters = {"checkpoint_s": CHECKPOINT_S}
+    engine, cluster = warm("tasks", str(point["scheme"]), parameters, context)
     rate_per_s = float(str(point["rate_per_s"]))
     costs = _costs(engine, cluster, context, rate_per_s)
     kills = KILLS[context.profile]

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._judged import CHECKED, equal_output
+from experiments.live._six_nodes import SPEC
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import TOGETHER, Action, ClusterSpec
+from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SPEC = ClusterSpec(
-    racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
-)
 HERE, THERE = range(3), range(3, 6)
 """The nodes of the primaries, and those of the replicas."""
 BATCH_S = 0.5

@@ -8,10 +8,11 @@ three nodes. A result is late by its arrival in the out topic minus the end of i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from experiments.live._six_nodes import warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, GREY, VERMILION, stamp
@@ -64,29 +65,16 @@ def run(point: Point, context: Context) -> Outcome:
     """One engine under one scheme."""
     from experiments.live._kills import compare
     from experiments.live._rates import STOCK, WATERMARK_S
-    from harness.cluster.base import ClusterSpec
-    from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
     from harness.engines.deliveries import relative_windows
     from harness.engines.passes import Pass, PassPlan
-    from harness.engines.run import warm_engine
     from harness.failures.generators import one_target
     from harness.failures.schedule import NO_FAILURES
     from harness.load.profile import RateProfile
     from workloads.wordcount import word_count
 
-    spec = ClusterSpec(
-        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
-        memory_mb_per_worker=768,
-    )  # fmt: skip
-    cluster = context.cluster(spec)
     stock = point["engine"] == STRUCTURED
-    setup = Setup(
-        scheme=str(point["scheme"]),
-        brief=context.profile is Profile.SMOKE,
-        parameters=STOCK[SETTINGS] if stock else {"checkpoint_s": CHECKPOINT_S},
-    )
-    engine = warm_engine(find_engine(str(point["engine"])), setup, cluster, context)
+    parameters: Mapping[str, Any] = STOCK[SETTINGS] if stock else {"checkpoint_s": CHECKPOINT_S}
+    engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = word_count(
         window_s=WINDOW_S, slide_s=SLIDE_S, depth=4, watermark_delay_s=WATERMARK_S
     )

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live._kills import measure_kills
+from experiments.live._six_nodes import warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, ORANGE
@@ -46,23 +47,10 @@ def point(scheme: str, state_bytes: int, rate_per_s: float) -> Point:
 def run(point: Point, context: Context) -> Outcome:
     """One scheme, one size, one rate."""
     from experiments.live._ballast import heavy
-    from harness.cluster.base import ClusterSpec
-    from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
-    from harness.engines.run import warm_engine
 
-    spec = ClusterSpec(
-        racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
-        memory_mb_per_worker=768,
-    )  # fmt: skip
-    cluster = context.cluster(spec)
-    setup = Setup(
-        scheme=str(point["scheme"]),
-        brief=context.profile is Profile.SMOKE,
-        # A node that writes 100 MB is silent for longer than a second.
-        parameters={"checkpoint_s": CHECKPOINT_S, "suspect_s": 5.0},
-    )
-    engine = warm_engine(find_engine("tasks"), setup, cluster, context)
+    # A node that writes 100 MB is silent for longer than a second.
+    parameters = {"checkpoint_s": CHECKPOINT_S, "suspect_s": 5.0}
+    engine, cluster = warm("tasks", str(point["scheme"]), parameters, context)
     size, rate_per_s = point["state_bytes"], point["rate_per_s"]
     assert isinstance(size, int), size
     assert isinstance(rate_per_s, int | float), rate_per_s

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.live import _plans, matrix
+from experiments.live._six_nodes import SPEC
 from harness.claims import ClaimKind
 from harness.cluster.base import Action
 from harness.experiment import Context
@@ -117,7 +118,7 @@ def test_no_point_of_the_trade_lies_outside_its_panel() -> None:
 def test_a_plan_of_half_the_tasks_holds_a_whole_tree(name: str) -> None:
     workload = _plans.WORKLOADS[name](1)
     topology = _plans.topology_of(workload, 1_000)
-    nodes = matrix.SPEC.node_names
+    nodes = SPEC.node_names
     sizes = {
         scheme: len(_plans.plan_for(scheme, workload, 1_000, nodes=nodes))
         for scheme in ("checkpoint", "active", "ppa", "rppg")

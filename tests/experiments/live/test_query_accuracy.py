@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.live import query_accuracy
+from experiments.live._six_nodes import SPEC
 from experiments.live.query_accuracy import HERE, THERE
 from harness.claims import Claim
 from harness.figures.style import new_figure, styled
@@ -68,7 +69,7 @@ def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) ->
     placement = [int(node) for node in str(given["placement"]).split(",")]
     slots = [int(most) for most in str(given["slots"]).split(",")]
     assert set(placement) == set(HERE)
-    assert len(slots) == len(query_accuracy.SPEC.node_names)
+    assert len(slots) == len(SPEC.node_names)
     assert sum(slots[node] for node in THERE) == len(plan)
     assert sum(slots[node] for node in HERE) >= tasks
 

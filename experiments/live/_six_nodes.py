@@ -1,0 +1,32 @@
+"""Two workers with three nodes each, on two racks, and an engine that runs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.cluster.base import ClusterSpec
+from harness.results.record import Profile
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Cluster
+    from harness.engines.base import Engine
+    from harness.experiment import Context
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768
+)
+
+
+def warm(
+    engine: str, scheme: str, parameters: Mapping[str, Any], context: Context
+) -> tuple[Engine, Cluster]:
+    """The engine of that name under a scheme, kept warm between the runs of a command."""
+    from harness.engines.base import Setup
+    from harness.engines.catalogue import find_engine
+    from harness.engines.run import warm_engine
+
+    cluster = context.cluster(SPEC)
+    brief = context.profile is Profile.SMOKE
+    setup = Setup(scheme=scheme, brief=brief, parameters=parameters)
+    return warm_engine(find_engine(engine), setup, cluster, context), cluster
