@@ -127,22 +127,29 @@ class Assignments:
         self._forget(copy)
 
     def _without_primary(self, assignment: Assignment) -> Assignment:
-        """What a lost sink had published, and where a lost task was, is remembered."""
+        """What a lost task had published and stored, and where it was, is remembered."""
         primary = assignment.primary
         assert primary is not None, "only a primary is lost"
         report = self.members.report(primary)
-        published = max(assignment.published, report.published if report is not None else 0)
-        return replace(assignment, primary=None, published=published, was_on=primary.node)
+        published, stored = assignment.published, assignment.stored
+        if report is not None:
+            published, stored = max(published, report.published), max(stored, report.stored)
+        return replace(
+            assignment, primary=None, published=published, stored=stored, was_on=primary.node
+        )
 
-    def positions(self) -> dict[int, int]:
-        """A lower bound of every primary's position."""
-        positions = {}
-        for task, assignment in enumerate(self.tasks):
-            if assignment.primary is not None:
-                report = self.members.report(assignment.primary)
-                start = assignment.primary.position
-                positions[task] = report.position if report is not None else start
-        return positions
+    def positions(self) -> list[int]:
+        """By task, a lower bound of the batch that its primary is at, or will be at once it has
+        been restored and has loaded its checkpoint."""
+        return [self._position(assignment) for assignment in self.tasks]
+
+    def _position(self, assignment: Assignment) -> int:
+        primary = assignment.primary
+        if primary is None:
+            return assignment.stored
+        report = self.members.report(primary)
+        at = report.position if report is not None else primary.position
+        return max(at, assignment.stored)  # until it has loaded it reports where it was told to be
 
     def published(self, sink: int) -> int:
         """A lower bound of what a sink has published."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.protocol.effects import CopyEvent, NoteCopy
 from harness.protocol.registry import Copy
@@ -10,15 +10,15 @@ from harness.protocol.wiring import Wiring
 
 
 def replay_starts(
-    wiring: Wiring, lost: Iterable[int], positions: Mapping[int, int], published: Mapping[int, int]
+    wiring: Wiring, lost: Iterable[int], positions: Sequence[int], published: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
     """Task to (first batch, first batch whose output counts), for ``lost`` and all ancestors.
 
     Source replay has no state to start from. A task whose state depends on m batches has the
     right one after batch b once it has processed b-m+1 ... b, so it starts m-1 batches before
     the first output that somebody still needs: a sink's first unpublished batch, the position of
-    a neighbour that stays, the start of one that does not. ``positions`` (of the tasks that
-    stay) and ``published`` (of sinks) may be out of date: they only grow, so an old value is
+    a neighbour that stays, the start of one that does not. ``positions`` (by task, used of those
+    that stay) and ``published`` (of sinks) may be out of date: they only grow, so an old value is
     merely early.
     """
     cone = wiring.ancestors(lost)
@@ -33,11 +33,12 @@ def replay_starts(
     return starts
 
 
-def source_start(wiring: Wiring, source: int, positions: Mapping[int, int]) -> int:
-    """Where a source's new copy begins to read: what its slowest neighbour lacks. A neighbour
-    that needs an earlier batch asks for it and the source goes back."""
+def source_start(wiring: Wiring, source: int, positions: Sequence[int]) -> int:
+    """Where a source's new copy begins to read: what its slowest neighbour lacks, or will lack if
+    it is lost itself. A neighbour that needs an earlier batch asks for it and the source goes
+    back; one that needs a later batch waits until the source has read that far."""
     assert not wiring.upstream[source], f"{wiring.names[source]} is no source"
-    return min(positions.get(task, 0) for task in wiring.downstream[source])
+    return min(positions[task] for task in wiring.downstream[source])
 
 
 def note_lost(copy: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:

@@ -34,6 +34,9 @@ class Assignment:
     """The highest incarnation or term handed out: both come from this one counter."""
     published: int = 0
     """A sink's output before this batch is known to be in its partition."""
+    stored: int = 0
+    """A durable checkpoint of a primary that was lost: whoever comes after it asks for no input
+    before this batch."""
     was_on: int | None = None
     """The node that the last primary was lost with."""
 
@@ -43,6 +46,7 @@ class Assignment:
         numbers = [copy.incarnation for copy in (primary, replica) if copy]
         assert len(set(numbers)) == len(numbers), f"task {task}: two copies are one"
         assert all(n <= self.used for n in numbers), f"task {task}: used {numbers}"
+        assert min(self.published, self.stored) >= 0, f"task {task}: a batch that never is"
         if primary:
             assert primary.term is not None, f"task {task}: a primary without a term"
             assert primary.term <= self.used, f"task {task}: a term nobody gave"

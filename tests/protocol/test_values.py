@@ -69,7 +69,7 @@ def test_a_plan_for_another_topology_is_refused() -> None:
 
 def test_source_replay_goes_back_by_the_memory_of_every_task_on_the_way() -> None:
     wiring = chain(3, memory=3)  # 0 -> 1 -> 2 -> 3, sources remember one batch
-    starts = replay_starts(wiring, [2], {3: 20}, {3: 20})
+    starts = replay_starts(wiring, [2], [0, 0, 0, 20], {3: 20})
     assert starts == {2: (18, 20), 1: (16, 18), 0: (16, 16)}
 
 
@@ -77,7 +77,7 @@ def test_source_replay_spares_what_is_not_upstream() -> None:
     wiring = NAMED["join"]()
     join = wiring.sinks[0]
     left = wiring.names.index("L.0")
-    starts = replay_starts(wiring, [left], dict.fromkeys(wiring.tasks, 10), {join: 10})
+    starts = replay_starts(wiring, [left], [10] * len(wiring.tasks), {join: 10})
     assert {wiring.names[task] for task in starts} == {"L.0", "left.0"} | {
         wiring.names[t] for t in wiring.upstream[left]
     }
