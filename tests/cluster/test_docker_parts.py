@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import tarfile
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import yaml
 
 from harness.cluster.docker.by_hand import main
 from harness.cluster.docker.containers import _archive
+from harness.cluster.docker.counters import read_counters
 from harness.cluster.docker.daemon import refusal
 from harness.cluster.docker.image import (
     base_image,
@@ -24,7 +27,6 @@ from harness.cluster.docker.image import (
     context_files,
     python_version,
 )
-from harness.cluster.docker.workers import read_counters
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
 from harness.cluster.spark import REPOSITORY
 
@@ -120,39 +122,62 @@ def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:
 
 
 @pytest.mark.slow
-def test_one_process_tree_is_looked_at_and_killed_by_what_it_said_of_itself() -> None:
-    """What runs inside a container, run here."""
+def test_process_trees_are_looked_at_and_killed_by_what_they_said_of_themselves() -> None:
+    """What runs inside a container, run here: several at once, in one sweep."""
     program = (
         "import json, time; from harness.cluster.processes import HostProcess; "
         "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
     )
 
-    def inside(order: str, host: HostProcess) -> dict[str, object]:
-        document = {"do": order, "pid": host.pid, "started_ticks": host.started_ticks}
+    def inside(order: str, *hosts: HostProcess) -> list[dict[str, Any]]:
+        trees = [{"pid": host.pid, "started_ticks": host.started_ticks} for host in hosts]
         done = subprocess.run(
-            [sys.executable, "-m", "harness.cluster.docker.inside", json.dumps(document)],
+            [
+                sys.executable,
+                "-m",
+                "harness.cluster.docker.inside",
+                json.dumps({"do": order, "trees": trees}),
+            ],
             cwd=REPOSITORY,
             check=True,
             capture_output=True,
         )
-        found: dict[str, object] = json.loads(done.stdout)
+        found: list[dict[str, Any]] = json.loads(done.stdout)
         return found
 
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=REPOSITORY,
-        env={**os.environ, WORKER_VARIABLE: "r1w1"},
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        host = HostProcess.from_json(json.loads(process.stdout.readline()))
-        assert (host.worker, host.pid) == ("r1w1", process.pid)
-        assert inside("look", host)["reached"]
-        stranger = HostProcess(worker="r1w1", pid=host.pid, started_ticks=host.started_ticks + 1)
-        assert not inside("kill", stranger)["reached"]
-        assert inside("kill", host)["reached"]
-        assert process.wait(10) == -9
-        assert not inside("kill", host)["reached"]
+    def reached(order: str, *hosts: HostProcess) -> list[bool]:
+        return [answer["reached"] for answer in inside(order, *hosts)]
+
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", program],
+                    cwd=REPOSITORY,
+                    env={**os.environ, WORKER_VARIABLE: "r1w1"},
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for _ in range(3)
+        ]
+        for process in processes:
+            stack.callback(process.kill)
+        hosts = []
+        for process in processes:
+            assert process.stdout is not None
+            hosts.append(HostProcess.from_json(json.loads(process.stdout.readline())))
+        assert [(host.worker, host.pid) for host in hosts] == [("r1w1", p.pid) for p in processes]
+        first, second, third = hosts
+        assert reached("look", *hosts) == [True] * 3
+        stranger = replace(first, started_ticks=first.started_ticks + 1)
+        assert reached("kill", stranger) == [False]
+        killed = inside("kill", third, stranger, first)
+        assert [answer["reached"] for answer in killed] == [True, False, True]
+        assert len({answer["at_unix_s"] for answer in killed}) == 1, "one sweep"
+        assert all(answer["began_unix_s"] <= answer["at_unix_s"] for answer in killed)
+        assert [processes[number].wait(10) for number in (0, 2)] == [-9, -9]
+        assert reached("look", first, second, third) == [False, True, False]
+        assert reached("kill", first) == [False]
 
 
 @pytest.fixture

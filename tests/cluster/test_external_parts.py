@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,32 @@ def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: P
     assert not nodes.apply_to(Action.RESTART, [first], rack=False)[0].reached, "its worker is up"
     nodes.restore(lambda text: None)
     assert all(nodes.alive().values())
+
+
+@pytest.mark.slow
+def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) -> None:
+    """No command ends before all of them have begun: one that comes after another would wait for
+    ever."""
+    meet = (
+        f"sh -c 'touch {tmp_path}/began-{{pid}}; "
+        f"until test $(ls {tmp_path} | grep -c began-) = 2; do sleep 0.05; done; "
+        "kill -KILL {pid}'"
+    )
+    nodes = SharedNodes(scripted(tmp_path, **{**PROCESSES, "kill_process": meet}), PATH, 2)
+    with ExitStack() as stack:
+        processes = [stack.enter_context(subprocess.Popen(["sleep", "600"])) for _ in range(2)]
+        for node, process in zip(nodes.nodes, processes, strict=False):
+            stack.callback(process.kill)
+            nodes.register(node, HostProcess(worker="r1w1", pid=process.pid, started_ticks=0))
+        victims = nodes.apply_to(Action.KILL, nodes.nodes[:3], rack=False)
+        assert [(victim.node, victim.felt) for victim in victims] == [
+            ("r1n1", True),
+            ("r1n2", True),
+            ("r1n3", False),
+        ]
+        assert all((victim.began_unix_s or 0) <= victim.at_unix_s for victim in victims)
+        assert [process.wait() for process in processes] == [-9, -9]
+    assert nodes.alive()["r1n3"], "its worker lives on"
 
 
 @pytest.mark.slow

@@ -8,16 +8,17 @@ and given back with the same address. Where several nodes share a worker,
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.cluster.base import Action, Node, Usage, Victim
 from harness.cluster.docker.containers import Containers
+from harness.cluster.docker.counters import Used, read_counters
 from harness.cluster.docker.daemon import told
+from harness.cluster.docker.trees import Tree, perform
 from harness.cluster.links import Link
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
@@ -42,15 +43,6 @@ SHARED_METHOD = (
 
 
 @dataclass(slots=True)
-class _Used:
-    """Sums of one source of counters that can start again from zero."""
-
-    cpu_s: float = 0.0
-    received_bytes: int = 0
-    sent_bytes: int = 0
-
-
-@dataclass(slots=True)
 class _Share:
     node: Node
     host: HostProcess | None = None
@@ -69,7 +61,7 @@ class _Slot:
     cut: bool = False
     link: Link | None = None
     """What was declared to lie under it."""
-    spent: _Used = field(default_factory=_Used)
+    spent: Used = field(default_factory=Used)
     """Of earlier incarnations, and of earlier connections to the network."""
 
     @property
@@ -113,7 +105,7 @@ class DockerWorkers:
                 f"node {node} is a whole worker, so no process can be registered for it",
                 remedy="start the cluster with nodes_per_worker of 2 or more",
             )
-        if host.worker != slot.name or not self._inside(slot, host, "look")["reached"]:
+        if host.worker != slot.name or not self._to_trees(slot, [host], "look")[0].reached:
             raise UsageError(
                 f"process {host.pid} of worker {host.worker!r} cannot host node {node}: it is no "
                 f"living process of worker {slot.name}",
@@ -122,25 +114,31 @@ class DockerWorkers:
             )
         with self._lock:
             if share.host is not None and share.host != host:
-                share.spent_cpu_s += self._inside(slot, share.host, "look")["cpu_s"]
+                share.spent_cpu_s += self._to_trees(slot, [share.host], "look")[0].cpu_s
                 share.paused = False
             share.host = host
 
     def alive(self) -> dict[str, bool]:
         with self._lock:
             states = self._containers.states()
-            return {
-                share.node.name: self._lives(slot, share, states)
-                for slot in self._slots.values()
-                for share in slot.shares
-            }
+            lives: dict[str, bool] = {}
+            for slot in self._slots.values():
+                up = states.get(slot.name) == "running" and not slot.cut and self._has(slot)
+                seen = self._seen(slot) if up else {}
+                for share in slot.shares:
+                    hosted = share.host is None or seen.get(share.node.name, Tree()).reached
+                    lives[share.node.name] = up and hosted and not share.paused
+            return lives
 
     def usage(self) -> dict[str, Usage]:
         with self._lock:
+            if not self._shared:
+                return {s.shares[0].node.name: self._usage(s) for s in self._slots.values()}
+            states = self._containers.states()
             return {
-                share.node.name: self._usage(slot, share)
+                name: usage
                 for slot in self._slots.values()
-                for share in slot.shares
+                for name, usage in self._usages(slot, states.get(slot.name) == "running").items()
             }
 
     def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> list[Victim]:
@@ -157,7 +155,7 @@ class DockerWorkers:
                         remedy="cut its rack, or start a cluster with one node to a worker",
                     )
                 return self._to_containers(action, chosen)
-            return [self._to_tree(action, *self._find(node.name)) for node in nodes]
+            return self._to_hosts(action, nodes)
 
     def shape(self, workers: Iterable[str], link: Link | None) -> None:
         with self._lock, told("a link could not be laid"):
@@ -175,9 +173,9 @@ class DockerWorkers:
             self._to_containers(Action.HEAL, everyone)
             self._to_containers(Action.RESUME, everyone)
             for slot in self._slots.values():
-                for share in slot.shares:
-                    if share.paused and share.host is not None:
-                        self._to_tree(Action.RESUME, share, slot)
+                frozen = [share.node for share in slot.shares if share.paused]
+                if self._shared and frozen:
+                    self._to_hosts(Action.RESUME, frozen)
             states = self._containers.states()
             living = [s for s in self._slots.values() if states.get(s.name) == "running"]
             deadline = time.monotonic() + _REREGISTERED_LIMIT_S
@@ -220,12 +218,6 @@ class DockerWorkers:
 
     def _has(self, slot: _Slot) -> bool:
         return self._registered(slot.log_name)
-
-    def _lives(self, slot: _Slot, share: _Share, states: Mapping[str, str]) -> bool:
-        running = states.get(slot.name) == "running" and not slot.cut and not share.paused
-        if not running or not self._has(slot):
-            return False
-        return share.host is None or bool(self._inside(slot, share.host, "look")["reached"])
 
     def _to_containers(self, action: Action, chosen: set[str]) -> list[Victim]:
         """To the whole workers under the chosen nodes, all of them at once."""
@@ -306,37 +298,53 @@ class DockerWorkers:
                     self._lay_again(slot)
                 return True
 
-    def _to_tree(self, action: Action, share: _Share, slot: _Slot) -> Victim:
-        """To the process tree of one of several nodes in a container."""
-        found: Mapping[str, Any] = {"reached": False, "at_unix_s": None, "cpu_s": 0.0}
-        if share.host is not None and self._containers.states().get(slot.name) == "running":
-            found = self._inside(slot, share.host, action.value)
-        if found["reached"]:
-            share.paused = action is Action.PAUSE
-        if action is Action.KILL:
-            share.spent_cpu_s += found["cpu_s"]
-        return Victim(
-            node=share.node.name,
-            reached=found["reached"],
-            executors=int(found["reached"]),
-            at_unix_s=found["at_unix_s"] or time.time(),
-        )
+    def _to_hosts(self, action: Action, nodes: Sequence[Node]) -> list[Victim]:
+        """To some of the nodes that share containers: in each container in one sweep, and in all
+        of them at once."""
+        chosen = {node.name for node in nodes}
+        states = self._containers.states()
+        slots = [s for s in self._slots.values() if chosen & {x.node.name for x in s.shares}]
 
-    def _inside(self, slot: _Slot, host: HostProcess, order: str) -> dict[str, Any]:
-        document = {"do": order, "pid": host.pid, "started_ticks": host.started_ticks}
-        command = ["python", "-m", "harness.cluster.docker.inside", json.dumps(document)]
-        with told(f"{order} of process {host.pid} in {slot.name} failed"):
-            code, output = self._containers.of(slot.name).exec_run(command)
-        if code != 0:
-            text = output.decode(errors="replace")
-            if "is not running" in text or "is paused" in text:
-                return {"reached": False, "at_unix_s": None, "cpu_s": 0.0, "resident_bytes": 0}
-            raise EnvironmentFailure(
-                f"{order} of process {host.pid} in {slot.name} failed: {text[-500:]}",
-                remedy="the image may be older than this checkout: `docker rmi` it, and start anew",
+        def act(slot: _Slot) -> list[Victim]:
+            shares = [share for share in slot.shares if share.node.name in chosen]
+            return self._to_shares(action, slot, shares, states.get(slot.name) == "running")
+
+        with ThreadPoolExecutor(len(slots)) as pool:
+            return [victim for victims in pool.map(act, slots) for victim in victims]
+
+    def _to_shares(
+        self, action: Action, slot: _Slot, shares: Sequence[_Share], running: bool
+    ) -> list[Victim]:
+        """To nodes of one container."""
+        hosts = {share.node.name: share.host for share in shares if running and share.host}
+        done = self._to_trees(slot, list(hosts.values()), action.value)
+        trees = dict(zip(hosts, done, strict=True))
+        victims = []
+        for share in shares:
+            tree = trees.get(share.node.name, Tree())
+            if tree.reached:
+                share.paused = action is Action.PAUSE
+            if action is Action.KILL:
+                share.spent_cpu_s += tree.cpu_s
+            victims.append(
+                Victim(
+                    node=share.node.name,
+                    reached=tree.reached,
+                    executors=int(tree.reached),
+                    began_unix_s=tree.began_unix_s,
+                    at_unix_s=tree.at_unix_s or time.time(),
+                )
             )
-        answer: dict[str, Any] = json.loads(output)
-        return answer
+        return victims
+
+    def _to_trees(self, slot: _Slot, hosts: Sequence[HostProcess], order: str) -> list[Tree]:
+        return perform(self._containers, slot.name, hosts, order)
+
+    def _seen(self, slot: _Slot) -> dict[str, Tree]:
+        """The processes of a container's nodes, of those that have said where they live."""
+        hosts = {share.node.name: share.host for share in slot.shares if share.host is not None}
+        found = self._to_trees(slot, list(hosts.values()), "look")
+        return dict(zip(hosts, found, strict=True))
 
     def _executors(self, slot: _Slot) -> int | None:
         from docker.errors import APIError, NotFound
@@ -347,17 +355,17 @@ class DockerWorkers:
             return 0
         return sum("CoarseGrainedExecutorBackend" in " ".join(row) for row in rows or ())
 
-    def _counters(self, slot: _Slot) -> tuple[_Used, int | None]:
+    def _counters(self, slot: _Slot) -> tuple[Used, int | None]:
         """Of the present container: what it used, and its memory."""
         from docker.errors import APIError, NotFound
 
         try:
             container = self._containers.of(slot.name)
             if container.status not in ("running", "paused"):
-                return _Used(), 0
+                return Used(), 0
             stats = container.client.api.stats(container.id, stream=False, one_shot=True)
         except (APIError, NotFound):
-            return _Used(), 0
+            return Used(), 0
         return read_counters(stats)
 
     def _bank(self, slot: _Slot, *, only_network: bool = False) -> None:
@@ -368,18 +376,23 @@ class DockerWorkers:
         slot.spent.received_bytes += used.received_bytes
         slot.spent.sent_bytes += used.sent_bytes
 
-    def _usage(self, slot: _Slot, share: _Share) -> Usage:
-        if self._shared:
-            found = {"cpu_s": 0.0, "resident_bytes": 0}
-            if share.host is not None and self._containers.states().get(slot.name) == "running":
-                found = self._inside(slot, share.host, "look")
-            return Usage(
-                cpu_s=share.spent_cpu_s + found["cpu_s"],
-                resident_bytes=int(found["resident_bytes"]),
+    def _usages(self, slot: _Slot, running: bool) -> dict[str, Usage]:
+        """Of nodes that share a container."""
+        seen = self._seen(slot) if running else {}
+        usages = {}
+        for share in slot.shares:
+            tree = seen.get(share.node.name, Tree())
+            usages[share.node.name] = Usage(
+                cpu_s=share.spent_cpu_s + tree.cpu_s,
+                resident_bytes=tree.resident_bytes,
                 received_bytes=None,
                 sent_bytes=None,
                 method=SHARED_METHOD,
             )
+        return usages
+
+    def _usage(self, slot: _Slot) -> Usage:
+        """Of a node that is a container."""
         used, resident = self._counters(slot)
         return Usage(
             cpu_s=slot.spent.cpu_s + used.cpu_s,
@@ -402,21 +415,6 @@ class DockerWorkers:
 
 
 _ENDS_OR_STOPS = (Action.KILL, Action.PAUSE, Action.CUT)
-
-
-def read_counters(stats: Mapping[str, Any]) -> tuple[_Used, int | None]:
-    """What the daemon's answer to `stats` says."""
-    cpu_ns = stats.get("cpu_stats", {}).get("cpu_usage", {}).get("total_usage", 0)
-    memory = stats.get("memory_stats", {})
-    detail = memory.get("stats", {})
-    cached = detail.get("inactive_file", detail.get("total_inactive_file", 0))
-    networks = (stats.get("networks") or {}).values()
-    used = _Used(
-        cpu_s=cpu_ns / 1e9,
-        received_bytes=sum(each["rx_bytes"] for each in networks),
-        sent_bytes=sum(each["tx_bytes"] for each in networks),
-    )
-    return used, memory["usage"] - cached if "usage" in memory else None
 
 
 def start_failure(

@@ -152,6 +152,7 @@ class ExternalNodes:
         victim_if = {Action.RESTART: not was_up, Action.RESUME: True, Action.HEAL: True}
         if not victim_if.get(action, was_up):
             return Victim(node=node.name, reached=False, at_unix_s=time.time())
+        began_unix_s = time.time()
         self._run(self._settings.actions[action], node)
         at_unix_s = time.time()
         if action is Action.KILL and not self._becomes(node, up=False, within_s=EFFECT_LIMIT_S):
@@ -165,7 +166,7 @@ class ExternalNodes:
             self._silent[node.name] = action
         else:
             self._silent.pop(node.name, None)
-        return Victim(node=node.name, reached=True, at_unix_s=at_unix_s)
+        return Victim(node=node.name, reached=True, began_unix_s=began_unix_s, at_unix_s=at_unix_s)
 
     def _becomes(self, node: Node, *, up: bool, within_s: float) -> bool:
         deadline = time.monotonic() + within_s

@@ -79,7 +79,7 @@ class SharedNodes(ExternalNodes):
         if not self._shared:
             return self.apply(action, nodes)
         if action is Action.KILL and not rack:
-            return [self._kill_process(node) for node in nodes]
+            return self._kill_processes(nodes)
         if action is not Action.RESTART and not rack:
             raise UsageError(
                 f"the cluster of {self._settings.path} cannot {action} {nodes[0].name} alone: the "
@@ -117,14 +117,21 @@ class SharedNodes(ExternalNodes):
             for name in gone:
                 del self._hosts[name]
 
+    def _kill_processes(self, nodes: Sequence[Node]) -> list[Victim]:
+        """One sweep: who lives is asked of all of them first, then all are killed at once."""
+        up = self._on_all(nodes, self._lives_here)
+        victims = self._on_all(
+            nodes, lambda node: self._kill_process(node) if up[node.name] else _missed(node)
+        )
+        return [victims[node.name] for node in nodes]
+
     def _kill_process(self, node: Node) -> Victim:
-        host = self._hosts.get(node.name)
-        if host is None or not self._process_is_up(node, host):
-            return Victim(node=node.name, reached=False, executors=0, at_unix_s=time.time())
+        """Of a node that was up just now."""
         assert self._settings.kill_process is not None
-        worker = self._workers[node.worker]
-        at_unix_s = time.time()
+        host, worker = self._hosts[node.name], self._workers[node.worker]
+        began_unix_s = time.time()
         done = self._started(self._settings.kill_process, worker, pid=str(host.pid))
+        at_unix_s = time.time()
         if done.returncode != 0:
             raise ended_badly(self._settings.kill_process, self._values(worker, host), done)
         if not self._becomes_so(lambda: not self._process_is_up(node, host)):
@@ -133,7 +140,18 @@ class SharedNodes(ExternalNodes):
                 "after the command `kill_process` ended well",
                 remedy="try it and `up_process` by hand, where the worker is",
             )
-        return Victim(node=node.name, reached=True, executors=1, at_unix_s=at_unix_s)
+        return Victim(
+            node=node.name,
+            reached=True,
+            executors=1,
+            began_unix_s=began_unix_s,
+            at_unix_s=at_unix_s,
+        )
+
+    def _lives_here(self, node: Node) -> bool:
+        """Whether it lives, in a process that was registered."""
+        host = self._hosts.get(node.name)
+        return host is not None and self._process_is_up(node, host)
 
     def _becomes_so(self, condition: Callable[[], bool]) -> bool:
         deadline = time.monotonic() + EFFECT_LIMIT_S
@@ -159,6 +177,10 @@ class SharedNodes(ExternalNodes):
 
     def _values(self, worker: Node, host: HostProcess) -> Mapping[str, str]:
         return {**self._settings.variables[worker.name], "pid": str(host.pid)}
+
+
+def _missed(node: Node) -> Victim:
+    return Victim(node=node.name, reached=False, executors=0, at_unix_s=time.time())
 
 
 def _place(worker: Node) -> int:
