@@ -4,8 +4,8 @@ the papers' schemes make of each, live on the task engine.
 A rack that was cut off goes on alone: it holds its tasks' newest states, and hears and tells
 nothing. A frozen one does nothing. Both are given up for their silence, replaced by the other
 rack, and come back with copies that do not know it yet; what those still publish must count
-nowhere. A killed rack tells of its end by its closed connections. Each run is a twin without a
-failure and the same input with it.
+nowhere. A killed rack tells of its end by its closed connections. One run is a twin without a
+failure, and the same input once more for each scheme and each failure.
 
 Cuts need workers with a network of their own (``--network namespaces`` or ``--cluster docker``).
 """
@@ -13,7 +13,7 @@ Cuts need workers with a network of their own (``--network namespaces`` or ``--c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -24,11 +24,13 @@ from experiments.stock.partition import FAILURES, WHY_SKIPPED, schedule
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
-from harness.engines.run import LiveRun, measure
+from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
+from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import GREY, ORANGE, SCHEMES, Look, stamp
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
+from workloads.base import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,13 +48,31 @@ LOOKS: Mapping[str, Look] = {
 WORKLOAD, RATE_PER_S = "word-count", 500.0
 BATCH_S, CHECKPOINT_S = 0.5, 2.0
 SUSPECT_S, HEARTBEAT_S = 1.0, 0.25
-DOWN_S = {Profile.SMOKE: 3.0, Profile.QUICK: 10.0, Profile.PAPER: 10.0}
-"""Less than the 20 s after which Spark gives up a silent executor, so the same processes are back
-after a cut and after a frost."""
-LOAD_S = {Profile.SMOKE: 9.0, Profile.QUICK: 24.0, Profile.PAPER: 60.0}
-FAIL_AT_S = {Profile.SMOKE: 3.0, Profile.QUICK: 6.0, Profile.PAPER: 20.0}
-SETTLE_S = {Profile.SMOKE: 1.0, Profile.QUICK: 2.0, Profile.PAPER: 5.0}
-FIRST_WARMUP_S = {Profile.SMOKE: 3.0, Profile.QUICK: 6.0, Profile.PAPER: 15.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How long a profile's passes are, and which of them it makes."""
+
+    fail_at_s: float
+    down_s: float
+    """Less than the 20 s after which Spark gives up a silent executor, so the same processes are
+    back after a cut and after a frost."""
+    load_s: float
+    settle_s: float
+    first_warmup_s: float
+    contenders: Sequence[str] = tuple(CONTENDERS)
+    failures: Sequence[str] = tuple(FAILURES)
+
+
+SCALES: Mapping[Profile, Scale] = {
+    Profile.SMOKE: Scale(
+        fail_at_s=2.5, down_s=3, load_s=8, settle_s=1, first_warmup_s=3,
+        contenders=("checkpoint", "full replication"), failures=("cut off",),
+    ),
+    Profile.QUICK: Scale(fail_at_s=3, down_s=10, load_s=15, settle_s=1, first_warmup_s=5),
+    Profile.PAPER: Scale(fail_at_s=20, down_s=10, load_s=60, settle_s=5, first_warmup_s=15),
+}  # fmt: skip
 LATE_NOTICE_S = 1.0
 """By how much a loaded machine may be late to notice a silence. Fixed on 2026-11-22."""
 MEASURES = (
@@ -64,18 +84,46 @@ MEASURES = (
 )  # fmt: skip
 
 
-def point(scheme: str, failure: str) -> Point:
-    """A cell of the grid."""
-    return {"scheme": scheme, "failure": failure}
-
-
 def run(point: Point, context: Context) -> Outcome:
-    """One cell: twin, failure, truth."""
-    profile, scheme = context.profile, CONTENDERS[str(point["scheme"])]
+    """The twin, and every scheme under every failure."""
+    scale = SCALES[context.profile]
     cluster = context.cluster(SPEC)
     if Action.CUT not in cluster.capabilities():
         return Outcome(values={}, skipped=WHY_SKIPPED)
-    workload = WORKLOADS[WORKLOAD](context.seed("input"))
+    # A window is due when it ends: this engine waits for no watermark.
+    workload = replace(WORKLOADS[WORKLOAD](context.seed("input")), watermark_delay_s=0.001)
+    racks = SPEC.rack_names
+    rack = racks[context.seed("rack") % len(racks)]
+    brief = context.profile is Profile.SMOKE
+    variants = {
+        (contender, failure): Variant(
+            setup=_setup(CONTENDERS[contender], workload, brief=brief),
+            schedule=schedule(failure, rack, at_s=scale.fail_at_s, down_s=scale.down_s),
+        )
+        for contender in scale.contenders
+        for failure in scale.failures
+    }
+    wanted = LiveRun(
+        workload=workload,
+        engine="tasks",
+        setup=_setup("checkpoint", workload, brief=brief),
+        interval_s=BATCH_S,
+        rate_per_s=float(str(point["rate_per_s"])),
+        load_s=scale.load_s,
+        warmup_s=0,
+        first_warmup_s=scale.first_warmup_s,
+        settle_s=scale.settle_s,
+        schedule=NO_FAILURES,
+        timed=not brief,
+    )
+    # Names are parts of topics'.
+    names = {"-".join(cell).replace(" ", "-"): cell for cell in variants}
+    by_name = {name: variants[cell] for name, cell in names.items()}
+    found = measure_each(wanted, by_name, cluster, context)
+    return together({name: _told_of(found[name], names[name], scale.down_s) for name in found})
+
+
+def _setup(scheme: str, workload: Workload, *, brief: bool) -> Setup:
     parameters: dict[str, Any] = {
         "checkpoint_s": CHECKPOINT_S,
         "heartbeat_s": HEARTBEAT_S,
@@ -84,28 +132,13 @@ def run(point: Point, context: Context) -> Outcome:
     if scheme == "ppa":
         plan = plan_for(scheme, workload, RATE_PER_S, nodes=SPEC.node_names)
         parameters["plan"] = ",".join(map(str, plan))
-    racks = SPEC.rack_names
-    wanted = LiveRun(
-        # A window is due when it ends: this engine waits for no watermark.
-        workload=replace(workload, watermark_delay_s=0.001),
-        engine="tasks",
-        setup=Setup(scheme=scheme, brief=profile is Profile.SMOKE, parameters=parameters),
-        interval_s=BATCH_S,
-        rate_per_s=RATE_PER_S,
-        load_s=LOAD_S[profile],
-        warmup_s=0,
-        first_warmup_s=FIRST_WARMUP_S[profile],
-        settle_s=SETTLE_S[profile],
-        schedule=schedule(
-            str(point["failure"]),
-            racks[context.seed("rack") % len(racks)],
-            at_s=FAIL_AT_S[profile],
-            down_s=DOWN_S[profile],
-        ),
-        timed=profile is not Profile.SMOKE,
-    )
-    outcome = measure(wanted, cluster, context)
-    return replace(outcome, values={**outcome.values, **_beyond(outcome, DOWN_S[profile])})
+    return Setup(scheme=scheme, brief=brief, parameters=parameters)
+
+
+def _told_of(outcome: Outcome, cell: tuple[str, str], down_s: float) -> Outcome:
+    """With what it is about."""
+    about = dict(zip(("scheme", "failure"), cell, strict=True))
+    return replace(outcome, values={**about, **outcome.values, **_beyond(outcome, down_s)})
 
 
 def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
@@ -128,15 +161,11 @@ def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
 
 
 def table(results: Results) -> Mapping[str, pd.DataFrame]:
-    """``runs``: a row per run. ``timeline``: a row per run, pass and half second."""
-    frame = results.frame
-    for name in MEASURES:
-        if name not in frame:
-            frame[name] = None
-    return {
-        "runs": frame[["run", "scheme", "failure", "repeat", *MEASURES]].reset_index(drop=True),
-        "timeline": results.series("timeline"),
-    }
+    """``runs``: a row per run, scheme and failure. ``timeline``: a row per run, scheme, failure,
+    pass and half second."""
+    frame = results.series("variants", ["repeat"])
+    columns = ["run", "variant", "scheme", "failure", "repeat", *MEASURES]
+    return {"runs": frame.reindex(columns=columns), "timeline": results.series("timeline")}
 
 
 def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
@@ -257,7 +286,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
 
 
 def _panel(axes: Axes, timeline: pd.DataFrame, run: pd.Series[Any]) -> None:
-    mine = timeline[timeline["run"] == run["run"]]
+    mine = timeline[(timeline["run"] == run["run"]) & (timeline["variant"] == run["variant"])]
     for name, shade in (("twin", GREY), ("failed", LOOKS[run["scheme"]].color)):
         series = mine[mine["pass"] == name]
         values = series.groupby(series["at_s"].round())["throughput_per_s"].mean()
@@ -282,13 +311,9 @@ EXPERIMENT = Experiment(
     "harder: its copies must be replaced, and count for nothing when they are back.",
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
-    grid={
-        Profile.SMOKE: [point("full replication", "cut off"), point("checkpoint", "cut off")],
-        Profile.QUICK: [point(scheme, failure) for scheme in CONTENDERS for failure in FAILURES],
-        Profile.PAPER: [point(scheme, failure) for scheme in CONTENDERS for failure in FAILURES],
-    },
+    grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 62, Profile.PAPER: 150},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 210, Profile.PAPER: 700},
     run=run,
     table=table,
     draw=draw,
@@ -298,9 +323,10 @@ EXPERIMENT = Experiment(
         f"{BATCH_S} s; 6 nodes on 2 racks; heartbeats every {HEARTBEAT_S} s, a node is given up "
         f"after {SUSPECT_S:g} s of silence; checkpoints every {CHECKPOINT_S:g} s. PPA replicates "
         "half of the tasks, SA's choice.",
-        "The rack is away for 10 s (smoke: 3), less than the 20 s after which Spark gives up a "
-        "silent executor. The same rack, drawn from the seed, is taken at the same instant each "
-        "time. The coordinator, Kafka and Redis stand outside of both racks.",
+        "All passes of a run share one twin. The rack is away for 10 s (smoke: 3), less than the "
+        "20 s after which Spark gives up a silent executor. The same rack, drawn from the seed, is "
+        "taken at the same instant each time. The coordinator, Kafka and Redis stand outside of "
+        "both racks.",
         "Where no network can be cut (a local cluster on loopback addresses) all of it is skipped.",
     ),
     figure_size_in=(9.5, 6.5),

@@ -34,23 +34,25 @@ class Asked:
 
 
 def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
-    outcome = run(partition.point("PPA", "killed"), cast(Context, Asked()))
+    outcome = run(EXPERIMENT.grid[Profile.SMOKE][0], cast(Context, Asked()))
     assert outcome.skipped is not None
     assert "--network namespaces" in outcome.skipped
 
 
 def made_up(**changes: Any) -> pd.DataFrame:
-    """A row per cell, as a whole campaign has them."""
+    """A row per scheme and failure, as a whole campaign has them."""
     rows = [
         {
-            **point, "run": f"{point['scheme']} {point['failure']}", "repeat": 0,
+            "run": "one", "variant": f"{scheme} {failure}", "repeat": 0, "scheme": scheme,
+            "failure": failure,
             **dict.fromkeys(partition.MEASURES, 1.0), "failed_at_s": 6.0, "down_s": 10.0,
             "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
             "uncorrected": 0, "fenced": 2,
-            "detection_s": 0.02 if point["failure"] == "killed" else 1.2,
-            "delivered_meanwhile": 0.8 if point["scheme"] == "checkpoint" else 0.9,
+            "detection_s": 0.02 if failure == "killed" else 1.2,
+            "delivered_meanwhile": 0.8 if scheme == "checkpoint" else 0.9,
         }
-        for point in EXPERIMENT.grid[Profile.QUICK]
+        for scheme in CONTENDERS
+        for failure in FAILURES
     ]  # fmt: skip
     return pd.DataFrame(rows).assign(**changes)
 
@@ -61,7 +63,7 @@ def held(frame: pd.DataFrame) -> list[bool | None]:
 
 def one(value: object, otherwise: object, *, place: int = 0) -> list[object]:
     """A column in which one run is different."""
-    cells = len(EXPERIMENT.grid[Profile.QUICK])
+    cells = len(CONTENDERS) * len(FAILURES)
     return [value if cell == place else otherwise for cell in range(cells)]
 
 
@@ -79,7 +81,14 @@ def test_all_holds_where_all_is_well() -> None:
         (1, {"output_equals_twin": one(None, True)}),
         (2, {"contradictions": one(1, 0)}),
         (3, {"uncorrected": one(3, 0)}),
-        (4, {"detection_s": [3.0 if "killed" not in name else 0.1 for name in made_up()["run"]]}),
+        (
+            4,
+            {
+                "detection_s": [
+                    3.0 if "killed" not in name else 0.1 for name in made_up()["variant"]
+                ]
+            },
+        ),
         (5, {"detection_s": 1.3}),
         (6, {"delivered_meanwhile": one(0.0, 0.5, place=3)}),
     ],
@@ -99,16 +108,16 @@ def test_what_was_not_measured_is_not_decided() -> None:
 
 def series() -> dict[str, pd.DataFrame]:
     timeline = [
-        {"run": run, "pass": name, "at_s": at / 2,
+        {"run": "one", "variant": variant, "pass": name, "at_s": at / 2,
          "throughput_per_s": 3.0 if name == "failed" and 6 <= at / 2 < 16 else 5.0}
-        for run in made_up()["run"] for name in ("twin", "failed") for at in range(48)
+        for variant in made_up()["variant"] for name in ("twin", "failed") for at in range(48)
     ]  # fmt: skip
     incidents = [{"event": "fenced", "at_s": 16.1}, {"event": "detected", "at_s": 7.2}]
     return {"timeline": pd.DataFrame(timeline), "incidents": pd.DataFrame(incidents)}
 
 
 def test_what_came_meanwhile_and_what_was_fenced_is_counted() -> None:
-    alone = {**series(), "timeline": series()["timeline"].query("run == 'PPA killed'")}
+    alone = {**series(), "timeline": series()["timeline"].query("variant == 'PPA killed'")}
     found = partition._beyond(Outcome(values={"failed_at_s": 6.0}, series=alone), 9.9)
     assert found == {"down_s": 9.9, "fenced": 1, "delivered_meanwhile": pytest.approx(0.6)}
     nothing = partition._beyond(Outcome(values={"failed_at_s": None}, series=alone), 9.9)
