@@ -1,4 +1,4 @@
-"""Whether a Docker daemon is there, and what a run left with it."""
+"""Whether containers can be had here, and what a run left with the daemon."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ import pytest
 
 from harness.cluster.docker import daemon
 from harness.cluster.docker.daemon import RUN_LABEL
+from harness.cluster.docker.image import ensure_image
 from harness.errors import EnvironmentFailure
+from tests.cluster.contract import silent
 
 
 def client_or_skip() -> Any:
+    """A daemon that has the image, or can build it. What the machine lacks (a daemon, a base image,
+    a way to the package index) skips; a Dockerfile that cannot be built fails."""
     try:
-        return daemon.connect()
+        client = daemon.connect()
     except EnvironmentFailure as failure:
         pytest.skip(f"no Docker daemon: {failure.what}")
+    try:
+        ensure_image(client, silent)
+    except EnvironmentFailure as failure:
+        if any(words in failure.remedy for words in ("cannot be pulled", "no way to the package")):
+            pytest.skip(f"no image can be built here: {failure.remedy}")
+        raise
+    return client
 
 
 def left_of(run: str) -> list[Any]:

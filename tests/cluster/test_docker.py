@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +23,9 @@ from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL
 from harness.cluster.docker.image import ensure_image
 from harness.cluster.links import LATENCY, RATE, Link
 from harness.cluster.ownership import ClusterRecords
-from harness.cluster.processes import HostProcess
+from harness.cluster.processes import HostProcess, marked, send_signal, wait_until_gone
+from harness.cluster.run_directory import read_journal
+from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.daemons import client_or_skip, left_of
@@ -165,29 +172,84 @@ class TestDockerCluster(ClusterContract):
 
 
 @pytest.mark.cluster
-def test_nodes_of_one_container_die_alone_and_a_dead_harness_leaves_nothing() -> None:
-    cluster = DockerCluster(ClusterSpec(racks=1, nodes_per_worker=2, memory_mb_per_worker=512))
-    cluster.start(silent)
-    try:
-        hosts = [_host(cluster) for _ in range(2)]
-        for node, host in zip(("r1n1", "r1n2"), hosts, strict=True):
+def test_nodes_of_one_container_die_alone_or_together() -> None:
+    spec = ClusterSpec(racks=1, nodes_per_worker=3, memory_mb_per_worker=512)
+    with DockerCluster(spec) as cluster:
+        cluster.start(silent)
+        hosts = [_host(cluster) for _ in range(3)]
+        for node, host in zip(("r1n1", "r1n2", "r1n3"), hosts, strict=True):
             cluster.register_host(node, host)
         (victim,) = cluster.apply(Action.KILL, "r1n2")
         assert victim.felt
-        assert dict(cluster.alive()) == {"r1n1": True, "r1n2": False}
+        assert dict(cluster.alive()) == {"r1n1": True, "r1n2": False, "r1n3": True}
         assert not cluster.apply(Action.KILL, "r1n2")[0].reached
         with pytest.raises(UsageError, match="share its interface"):
             cluster.apply(Action.CUT, "r1n1")
         with pytest.raises(UsageError, match="no living process of worker"):
             cluster.register_host("r1n2", hosts[1])
         assert (cluster.usage()["r1n1"].resident_bytes or 0) > 0
-    finally:
-        # What the keeper and the next start do for a harness that was killed.
-        (record,) = ClusterRecords().records()
-        ClusterRecords().bury(record, remove_made)
-        cluster.stop()
+        both = cluster.apply(Action.KILL, "r1n1+r1n2+r1n3")
+        assert [(each.node, each.felt) for each in both] == [
+            ("r1n1", True),
+            ("r1n2", False),
+            ("r1n3", True),
+        ]
+        assert len({each.at_unix_s for each in both if each.felt}) == 1, "one sweep"
+        assert not any(cluster.alive().values())
+        assert cluster._containers.states()["r1w1"] == "running", "the worker lives on"
     assert left_of(cluster.run) == []
-    assert not cluster.run_directory.exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("keeper_too", [False, True], ids=["harness", "harness and keeper"])
+def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
+    """The keeper removes its containers and network, the next start what a keeper could not."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", HARNESS],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        run, place = process.stdout.readline().split()
+        directory = Path(place)
+        try:
+            assert len(left_of(run)) == 4 + 1, "three servers, a worker and their network"
+            assert len(marked(run)) >= 2, "the keeper and a driver"
+            if keeper_too:
+                keeper = dict(read_journal(directory))["keeper"]
+                send_signal(keeper, signal.SIGKILL)
+                assert wait_until_gone([keeper], limit_s=10)
+            process.kill()
+            process.wait()
+            if keeper_too:
+                assert len(left_of(run)) == 4 + 1, "nobody has removed them yet"
+                ClusterRecords().sweep(silent, remove_made)
+            eventually(lambda: run not in {r.run for r in ClusterRecords().records()}, limit_s=120)
+            assert left_of(run) == []
+            assert marked(run) == []
+            assert not directory.exists()
+        finally:
+            process.kill()
+            daemon.remove_run(daemon.connect(), run)
+
+
+HARNESS = """
+import subprocess, sys, time
+from harness.cluster.base import ClusterSpec
+from harness.cluster.docker.cluster import DockerCluster
+
+with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
+    cluster.start(lambda text: None)
+    driver = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
+    with subprocess.Popen(
+        driver, env=cluster.driver_environment(), stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        print(cluster.run, cluster.run_directory, flush=True)
+        time.sleep(600)
+"""
 
 
 def _host(cluster: DockerCluster) -> HostProcess:

@@ -72,6 +72,7 @@ def test_the_base_image_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ("faultline: the base image has no Python 3.11", "FAULTLINE_DOCKER_BASE"),
         ("/bin/sh: 1: python3: not found", "FAULTLINE_DOCKER_BASE"),
         ("pull access denied for python", "docker pull"),
+        ("dial tcp: lookup mirror.example on 10.0.0.1:53: no such host", "docker pull"),
         ("Temporary failure in name resolution", "no way to the package index"),
         ("write /x: no space left on device", "docker system df"),
         ("something else", "by hand"),

@@ -117,7 +117,10 @@ def _remedy(text: str) -> str:
             f"name a base image with Python {python_version()}, its venv module and pip in "
             f"{BASE_VARIABLE}"
         )
-    if "pull access denied" in text or "manifest unknown" in text or "registry" in text:
+    # The daemon, a Go program, "dials" registries; pip does not.
+    if any(
+        word in text for word in ("pull access denied", "manifest unknown", "registry", "dial ")
+    ):
         return (
             f"the base image cannot be pulled: see whether `docker pull {base_image()}` works, or "
             f"name an image that is there in {BASE_VARIABLE}"
