@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 WINDOW_S = 30
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
-INTERVALS_S = {Profile.SMOKE: (15,), Profile.QUICK: (5, 30), Profile.PAPER: (5, 10, 15, 20, 30)}
+INTERVALS_S = {Profile.SMOKE: (15,), Profile.QUICK: (5, 15), Profile.PAPER: (5, 10, 15, 20, 30)}
 PHASE = 0.9
 """Of the checkpoint interval, where the kill falls."""
-FULL_S = 120
-"""Four windows in a row are full."""
+FULL_S = 35
+"""Every task's window is full: each gets its input from the first second on."""
 AFTER_S = 15
 TENTATIVE = "first tentative output"
 MUCH = 2.0

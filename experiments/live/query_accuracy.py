@@ -80,7 +80,7 @@ QUICKER = 6.0
 QUERIES = ("Q1", "Q2")
 RATIOS: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (0.6,),
-    Profile.QUICK: (0.3, 0.6, 0.9),
+    Profile.QUICK: (0.3, 0.6),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
 

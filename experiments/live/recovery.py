@@ -7,6 +7,7 @@ the papers': from the detection until the failed tasks are back where they were.
 
 One run is one (window, rate): a twin, and for each contender a pass with four single failures and a
 pass with the correlated one. Every pass's stable output is compared with the twin's and the truth.
+What a profile leaves out stands in `Scale`.
 """
 
 from __future__ import annotations
@@ -63,47 +64,70 @@ class Scale:
 
     faster: float
     first_warmup_s: float
-    contenders: Sequence[str]
-    levels: Sequence[int]
+    contenders: Sequence[str] = tuple(CONTENDERS)
+    levels: Sequence[int] = (0, 1, 2, 3)
     """Which levels' tasks fail alone."""
+    left_out: Sequence[tuple[str | float, str, str]] = ()
+    """(engine or window, contender, failure) that have no live pass; an empty name is any."""
+
+    def has(self, point: Point, contender: str, failure: str) -> bool:
+        """Whether a pass of that point is made."""
+        return contender in self.contenders and not any(
+            where in (point["engine"], point["window_s"])
+            and point["engine"] != SIMULATED
+            and one in ("", contender)
+            and other in ("", failure)
+            for where, one, other in self.left_out
+        )
 
 
-ALL = tuple(CONTENDERS)
 SCALES: Mapping[Profile, Scale] = {
     Profile.SMOKE: Scale(
         faster=10, first_warmup_s=2, contenders=("Active-5s", "CKP-30s"), levels=(1,)
     ),
-    Profile.QUICK: Scale(faster=10, first_warmup_s=3, contenders=ALL, levels=(0, 1, 2, 3)),
-    Profile.PAPER: Scale(faster=1, first_warmup_s=10, contenders=ALL, levels=(0, 1, 2, 3)),
+    Profile.QUICK: Scale(
+        faster=10,
+        first_warmup_s=3,
+        left_out=[(LIVE, "", SINGLE), (LIVE, "CKP-30s", ""), (30, "CKP-5s", "")],
+    ),
+    Profile.PAPER: Scale(faster=1, first_warmup_s=10),
 }
 AFTER_S = 15
 """Of load after the last kill."""
+STORM_APART_S = 30
+"""Between two single failures of a pass without checkpoints, at least."""
 LONGEST_S = max(each.checkpoint_s for each in CONTENDERS.values())
 
 
-PHASES = (0.4, 0.9)
-"""Of the longest checkpoint interval, where kills fall."""
+PHASES = (0.4, 0.65, 0.9, 0.15)
+"""Of the longest checkpoint interval, where single kills fall, one level after the other."""
+LATE = 0.9
+"""And the correlated one."""
 
 
 def fail_at_s(window_s: float, scale: Scale) -> dict[str, dict[int, float]]:
     """For both kinds of failure, task to the instant of its kill.
 
     A task of the n-th level fails alone when n windows are full, and not before the first
-    checkpoint of the longest interval, at `PHASES` of that interval in turn. All fail together
-    when the last single one would, or at the second phase.
+    checkpoint of the longest interval, each at the next one of the `PHASES` of that interval. All
+    fail together `LATE` in it, at the last such instant that is not behind the last single one.
     """
-    firsts = _topology.one_of_each_level()
-    single, every = {}, LONGEST_S
-    at_s = every * PHASES[0]
+    firsts, every = _topology.one_of_each_level(), LONGEST_S
+    step_s = every * (PHASES[1] - PHASES[0])
+    single, at_s = {}, every * PHASES[0]
     for number, level in enumerate(scale.levels):
         phase = PHASES[number % len(PHASES)]
         while at_s < max(every, (level + 1) * window_s) or not _in_phase(at_s, phase):
-            at_s += every * (PHASES[1] - PHASES[0])
+            at_s += step_s
         single[firsts[level]] = at_s / scale.faster
-        at_s += every * (PHASES[1] - PHASES[0])
-    while not _in_phase(at_s, PHASES[1]):
-        at_s -= every * (PHASES[1] - PHASES[0])
-    return {SINGLE: single, CORRELATED: dict.fromkeys(SYNTHETIC, at_s / scale.faster)}
+        at_s += step_s
+    at_s -= step_s
+    whole = at_s // every - (at_s % every < every * LATE)
+    together_s = max(whole, 1) * every + every * LATE
+    return {
+        SINGLE: single,
+        CORRELATED: dict.fromkeys(SYNTHETIC, together_s / scale.faster),
+    }
 
 
 def _in_phase(at_s: float, phase: float) -> bool:
@@ -121,15 +145,15 @@ def run(point: Point, context: Context) -> Outcome:
     )
     at_s = fail_at_s(shape.window_s, scale)
     if point["engine"] == SIMULATED:
-        return _simulated(shape, scale, at_s, context)
-    passes = list(_passes(at_s, scale))
+        return _simulated(shape, list(_passes(at_s, scale, point)), scale, context)
+    passes = list(_passes(at_s, scale, point))
     variants = {
         each.name: Variant(
             setup=shape.setup(CONTENDERS[each.contender]), schedule=_topology.kills(each.at_s)
         )
         for each in passes
     }
-    load_s = max(max(each.values()) for each in at_s.values()) + AFTER_S / scale.faster
+    load_s = max(max(each.at_s.values()) for each in passes) + AFTER_S / scale.faster
     outcomes = measure_each(
         shape.live(load_s=load_s, first_warmup_s=scale.first_warmup_s, seed=context.seed("input")),
         variants,
@@ -172,24 +196,34 @@ class Pass:
         ]
 
 
-def _passes(at_s: Mapping[str, Mapping[int, float]], scale: Scale) -> Iterator[Pass]:
+def _passes(at_s: Mapping[str, Mapping[int, float]], scale: Scale, point: Point) -> Iterator[Pass]:
     """Every contender's. Storm takes so long that single failures would run into one another: it
-    has two passes, each with every other one of them."""
-    for contender in scale.contenders:
+    has two passes, each with every other one of them, and they are `STORM_APART_S` apart."""
+    for contender in CONTENDERS:
         for failure in FAILURES:
+            if not scale.has(point, contender, failure):
+                continue
             kills = list(at_s[failure].items())
             apart = 2 if contender == "Storm" and failure == SINGLE else 1
             for part in range(apart):
-                chosen = dict(kills[part::apart])
-                yield Pass(contender=contender, failure=failure, part=part, at_s=chosen)
+                chosen = kills[part::apart]
+                if apart > 1:
+                    chosen = _moved_apart(chosen, STORM_APART_S / scale.faster)
+                yield Pass(contender=contender, failure=failure, part=part, at_s=dict(chosen))
 
 
-def _simulated(
-    shape: Shape, scale: Scale, at_s: Mapping[str, Mapping[int, float]], context: Context
-) -> Outcome:
+def _moved_apart(kills: Sequence[tuple[int, float]], least_s: float) -> list[tuple[int, float]]:
+    """Each at least so long after the one before: a scheme without checkpoints has no phase."""
+    found: list[tuple[int, float]] = []
+    for task, at_s in kills:
+        found.append((task, max(at_s, found[-1][1] + least_s) if found else at_s))
+    return found
+
+
+def _simulated(shape: Shape, passes: Sequence[Pass], scale: Scale, context: Context) -> Outcome:
     """The same topology, placement, rates, speed and failures in virtual time."""
     rows = []
-    for each in _passes(at_s, scale):
+    for each in passes:
         context.progress(f"simulating {each.name}")
         options = shape.simulated(CONTENDERS[each.contender], each.at_s, context.seed("network"))
         rows += each.rows(_topology.simulate(options))
@@ -427,7 +461,7 @@ EXPERIMENT = Experiment(
     chooses=["harness.engines.tasks.engine"],
     grid=grid(),
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 110.0, Profile.PAPER: 1200.0},
+    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 60.0, Profile.PAPER: 1200.0},
     run=run,
     table=table,
     draw=draw,

@@ -14,6 +14,7 @@ from harness.engines.tasks.choices import (
     placement_of,
     replicas_of,
     scheme_of,
+    speed_of,
 )
 from harness.engines.tasks.engine import TaskEngineKind
 from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
@@ -62,6 +63,22 @@ def test_intervals_are_counted_in_batches() -> None:
     assert scheme.checkpoint_every == 20
 
 
+def test_lost_tasks_get_nodes_in_the_given_order() -> None:
+    scheme = scheme_of(Setup(scheme="ppa", parameters={"recovery_order": "6,2,0"}), WIRING, 0.1)
+    assert scheme.recovery_order == (6, 2, 0)
+    with pytest.raises(UsageError, match="names task 7"):
+        scheme_of(Setup(scheme="ppa", parameters={"recovery_order": "7"}), WIRING, 0.1)
+
+
+def test_each_node_may_stay_away_for_a_time_of_its_own() -> None:
+    assert speed_of({}, 3).restart_s == (0.0, 0.0, 0.0)
+    assert speed_of({"restart_s": 2}, 3).restart_s == (2.0, 2.0, 2.0)
+    assert speed_of({"restart_s": "1,2.5,4"}, 3).restart_s == (1.0, 2.5, 4.0)
+    for wrong in ("1,2", "soon"):
+        with pytest.raises(UsageError, match="restart_s is"):
+            speed_of({"restart_s": wrong}, 3)
+
+
 def test_a_plan_for_another_topology_is_refused() -> None:
     with pytest.raises(UsageError, match="names task 99"):
         scheme_of(Setup(scheme="ppa", parameters={"plan": "0,99"}), WIRING, 0.1)
@@ -107,7 +124,7 @@ def test_a_job_crosses_a_connection() -> None:
         nodes=nodes(),
         placement=spread(WIRING, nodes()),
         replicas_at=(-1,) * 6 + (2,),
-        speed=Speed(tuples_per_s=1_000, restart_s=2),
+        speed=Speed(tuples_per_s=1_000, restart_s=(2.0, 3.5)),
         links=Links(bytes_per_s=1e6),
         topic_of={"lines": "in"},
         data_topic="data",

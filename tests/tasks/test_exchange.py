@@ -135,7 +135,9 @@ def test_a_declared_speed_costs_time_and_none_costs_nothing() -> None:
     assert Speed(tuples_per_s=1_000).tuples_us(100) == 100_000
     assert Speed(checkpoint_bytes_per_s=1e6).bytes_us(2_000_000) == 2_000_000
     with pytest.raises(UsageError, match="restart_s"):
-        Speed(restart_s=-1)
+        Speed(restart_s=(1.0, -1.0))
+    assert Speed().restart_us(3) == 0
+    assert Speed(restart_s=(1.0, 2.5)).restart_us(1) == 2_500_000
 
 
 def test_a_link_holds_a_message_for_its_delay_and_its_size() -> None:

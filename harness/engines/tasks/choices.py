@@ -31,6 +31,8 @@ PARAMETERS: Mapping[str, str] = {
     "dpc (0: never)",
     "budget": "the most replicas of an adapted plan (as many as the plan has)",
     "bound_s": "how long a failure must last before output is tentative (0)",
+    "recovery_order": "the order in which lost tasks get a node, by number and comma; the others "
+    "follow by number (by number)",
     "placement": "task to the node of its first primary, by number and comma (in turn, by rack)",
     "replicas_at": "where replicas go, task:node by number and comma (any node, by rack and load)",
     "late": "nodes that may join while the pass runs, by number and comma (none)",
@@ -38,7 +40,8 @@ PARAMETERS: Mapping[str, str] = {
     "that the loss of the largest rack is borne)",
     "tuples_per_s": "the declared speed of a node (0: as fast as it is)",
     "checkpoint_bytes_per_s": "the declared speed of checkpoints (0: as fast as they are)",
-    "restart_s": "how long a dead node stays away at least (0)",
+    "restart_s": "how long a dead node stays away at least, one number or one for each node with "
+    "commas (0)",
     "links": "declared delays and bandwidth between nodes, as pacing.Links.to_text writes them "
     "(none)",
 }
@@ -75,6 +78,7 @@ def scheme_of(setup: Setup, wiring: Wiring, interval_s: float) -> Scheme:
         checkpoint_every=every,
         plan=tuple(sorted(numbers(given, "plan"))),
         tentative=tentative,
+        recovery_order=numbers(given, "recovery_order"),
         heartbeat_us=round(number(given, "heartbeat_s", 0.25) * 1e6),
         suspect_after_us=round(number(given, "suspect_s", 1.0) * 1e6),
         trim_every_us=round(number(given, "trim_s", 5.0) * 1e6),
@@ -154,9 +158,29 @@ def replicas_of(
     return tuple(found)
 
 
-def speed_of(given: Mapping[str, Any]) -> Speed:
-    """What the nodes are declared to be."""
-    return Speed(**{name: number(given, name, 0.0) for name in Speed.__slots__})
+def speed_of(given: Mapping[str, Any], nodes: int) -> Speed:
+    """What the nodes are declared to be; raises `UsageError` for numbers that are none, or as
+    many as there are no nodes."""
+    return Speed(
+        tuples_per_s=number(given, "tuples_per_s", 0.0),
+        checkpoint_bytes_per_s=number(given, "checkpoint_bytes_per_s", 0.0),
+        restart_s=restarts_of(given, nodes),
+    )
+
+
+def restarts_of(given: Mapping[str, Any], nodes: int) -> tuple[float, ...]:
+    """Node to how long it stays away at least after a death."""
+    text = str(given.get("restart_s", 0.0) or 0.0)
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) not in (1, nodes):
+        raise UsageError(
+            f"restart_s is {text!r}, and there are {nodes} nodes",
+            remedy="give one number of seconds, or one for each node with commas: 2,4,6",
+        )
+    return tuple(found * nodes if len(found) == 1 else found)
 
 
 def links_of(given: Mapping[str, Any], nodes: Sequence[NodeInfo]) -> Links:

@@ -285,7 +285,7 @@ class CoordinatorProcess:
     async def _stay_away(self, node: int) -> None:
         """A machine of the declared speed would still be starting."""
         if self._deciding is not None and node in self._left_us:
-            back_us = self._left_us[node] + round(self._deciding.job.speed.restart_s * 1e6)
+            back_us = self._left_us[node] + self._deciding.job.speed.restart_us(node)
             await asyncio.sleep(max(0, back_us - now_us()) / 1e6)
 
     def _welcome(self, member: Member, running: str | None) -> None:

@@ -267,7 +267,7 @@ class TaskEngine:
             out_partitions=work.out_partitions,
             notes_progress=bool(given.get("notes_progress", True)),
             by_connection=bool(given.get("by_connection", True)),
-            speed=speed_of(given),
+            speed=speed_of(given, len(nodes)),
             links=links_of(given, nodes),
         )
 

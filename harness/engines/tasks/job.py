@@ -122,7 +122,8 @@ class Job:
             values[name] = from_parts(values[name])
         for name in ("placement", "replicas_at"):
             values[name] = tuple(values[name])
-        values["speed"] = Speed(**values["speed"])
+        speed = values["speed"]
+        values["speed"] = Speed(**{**speed, "restart_s": tuple(speed["restart_s"])})
         values["links"] = Links.from_text(values["links"])
         return cls(**values)
 

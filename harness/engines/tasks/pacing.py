@@ -32,15 +32,23 @@ class Speed:
     """Of input, and of state that is copied."""
     checkpoint_bytes_per_s: float = 0.0
     """What it writes to the store and reads back."""
-    restart_s: float = 0.0
-    """Between a node's death and its next life: so long the coordinator lets it wait."""
+    restart_s: tuple[float, ...] = ()
+    """Node to the time between its death and its next life: so long the coordinator lets it wait;
+    empty: not at all."""
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) < 0:
-                raise UsageError(
-                    f"a node's {name} of {getattr(self, name)}", remedy="give 0 (no limit) or more"
-                )
+        given = {
+            "tuples_per_s": self.tuples_per_s,
+            "checkpoint_bytes_per_s": self.checkpoint_bytes_per_s,
+            "restart_s": min(self.restart_s, default=0.0),
+        }
+        for name, value in given.items():
+            if value < 0:
+                raise UsageError(f"a node's {name} of {value}", remedy="give 0 (no limit) or more")
+
+    def restart_us(self, node: int) -> int:
+        """How long it stays away after a death, at least."""
+        return round(self.restart_s[node] * US_PER_S) if self.restart_s else 0
 
     def tuples_us(self, tuples: int) -> int:
         """How long so many tuples take at least."""

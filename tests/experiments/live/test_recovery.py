@@ -95,9 +95,12 @@ def test_kills_fall_when_windows_are_full(window_s: float) -> None:
     assert singles == sorted(singles)
     for number, seconds in enumerate(singles, start=1):
         assert seconds >= max(number * window_s, recovery.LONGEST_S)
-        assert seconds / recovery.LONGEST_S % 1 == pytest.approx(recovery.PHASES[(number - 1) % 2])
+        assert seconds / recovery.LONGEST_S % 1 == pytest.approx(recovery.PHASES[number - 1])
     assert len(at_s[CORRELATED]) == 15
-    assert set(at_s[CORRELATED].values()) == {max(singles)}
+    (together_s,) = set(at_s[CORRELATED].values())
+    assert recovery.LONGEST_S <= together_s <= max(singles)
+    assert together_s > max(singles) - recovery.LONGEST_S
+    assert together_s / recovery.LONGEST_S % 1 == pytest.approx(recovery.LATE)
 
 
 def test_what_dies_together_is_one_event() -> None:
@@ -155,7 +158,8 @@ def test_a_single_failure_is_the_mean_over_the_tasks_that_may_fail(tmp_path: Pat
 
 def test_storms_single_failures_are_far_apart() -> None:
     scale = SCALES[Profile.QUICK]
-    passes = list(recovery._passes(recovery.fail_at_s(10, scale), scale))
+    point: Point = {"engine": _topology.PACED, "window_s": 10, "rate": 2_000}
+    passes = list(recovery._passes(recovery.fail_at_s(10, scale), scale, point))
     storm = [each for each in passes if each.contender == "Storm" and each.failure == SINGLE]
     assert len({each.name for each in passes}) == len(passes)
     assert sorted(task for each in storm for task in each.at_s) == list(
@@ -164,6 +168,23 @@ def test_storms_single_failures_are_far_apart() -> None:
     for each in storm:
         first, second = each.at_s.values()
         assert second - first > 2.9
+
+
+def test_what_a_profile_leaves_out_is_left_out_of_live_runs_alone() -> None:
+    scale = SCALES[Profile.QUICK]
+
+    def made(engine: str, window_s: int) -> set[tuple[str, str]]:
+        point: Point = {"engine": engine, "window_s": window_s, "rate": 1_000}
+        passes = recovery._passes(recovery.fail_at_s(window_s, scale), scale, point)
+        return {(each.contender, each.failure) for each in passes}
+
+    every = {(contender, failure) for contender in LATENCY_S for failure in FAILURES}
+    assert made(_topology.SIMULATED, 30) == every
+    assert made(_topology.PACED, 10) == every
+    assert made(_topology.PACED, 30) == {pair for pair in every if pair[0] != "CKP-5s"}
+    assert made(_topology.LIVE, 10) == {
+        (name, CORRELATED) for name in ("Active-5s", "CKP-5s", "Storm")
+    }
 
 
 def test_the_simulated_half_recovers() -> None:

@@ -61,7 +61,7 @@ def test_progress_is_read_between_two_windows() -> None:
         }
     )
     outcome = Outcome(series={"results": results})
-    assert utilization.progress_s(outcome, "twin", 7.0) == pytest.approx(2.5)
+    assert utilization.progress_s(outcome, "twin", 7.0) == pytest.approx(6.5)
     assert utilization.progress_s(outcome, "failed", 7.0) == 0
 
 
@@ -76,7 +76,13 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
     slots = [int(number) for number in str(given["slots"]).split(",")]
     assert sum(slots) == topology.task_count
     for task, node in enumerate(placement[:-1]):
-        assert int(node) == topology.place(task)[1] % 2
+        assert int(node) == utilization.HOMES[topology.place(task)[1] % 2]
+    hosts = [utilization.SPEC.node_names[node] for node in utilization.HOMES]
+    assert {name.partition("n")[0] for name in hosts} == {"r1", "r2"}
+
+
+def test_no_host_is_the_only_node_of_its_worker() -> None:
+    assert utilization.SPEC.nodes_per_worker > 1, "a kill of it would take the worker along"
 
 
 @pytest.mark.parametrize("profile", Profile)
