@@ -52,7 +52,7 @@ from harness.protocol.membership import Membership
 from harness.protocol.orders import orders_for
 from harness.protocol.placement import Placement, Spread
 from harness.protocol.placing import Placer
-from harness.protocol.registry import Assignment, NodeInfo, Registry
+from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
@@ -139,6 +139,7 @@ class CoordinatorMachine:
         if member.alive and item.boot > member.boot:
             self._lose(item.node)
         returned = not member.alive
+        forgot = self._give_up_gone(item)
         member.heard(item, self._now)
         if not self.placed:
             self._place_first()
@@ -146,7 +147,7 @@ class CoordinatorMachine:
         failed = [report for report in item.copies if report.failed]
         if failed and self._give_up(failed, item.node):
             return
-        if returned or failed:
+        if returned or failed or forgot:
             self._decide()  # whatever waits for a slot can have one
         if self.losses.tasks:
             self.losses.note_heartbeat(item)
@@ -207,13 +208,25 @@ class CoordinatorMachine:
             if self.placer.failures.note(report, node, cluster=len(self.members)):
                 self._end(report)
                 return True
-            if copy.term is not None:
-                note = self.losses.note(
-                    copy, report.position, cause=self._cause, why=self._cause, now=self._now
-                )
-                self._effects.append(note)
-            self.assigned.give_up(copy)
+            self._give_up_copy(copy, report.position, why=self._cause)
         return False
+
+    def _give_up_gone(self, item: HeartbeatReceived) -> bool:
+        """Lose copies that their node had and has no more, although it lives."""
+        member = self.members[item.node]
+        gone = [member.copies[key] for key in item.gone if key in member.copies]
+        for copy in gone if item.boot == member.boot else ():
+            report = self.members.report(copy)
+            position = report.position if report is not None else 0
+            self._give_up_copy(copy, position, why=f"node {member.info.name} has forgotten it")
+        return bool(gone)
+
+    def _give_up_copy(self, copy: Copy, position: int, *, why: str) -> None:
+        """One that its node, which lives, cannot go on with; it had reported ``position``."""
+        if copy.term is not None:
+            note = self.losses.note(copy, position, cause=self._cause, why=why, now=self._now)
+            self._effects.append(note)
+        self.assigned.give_up(copy)
 
     def _end(self, report: CopyReport) -> None:
         failures = self.placer.failures

@@ -199,6 +199,17 @@ class CopyRetired:
     coordinator: int
 
 
+# -- what a host says of itself ------------------------------------------------------------
+
+
+@value
+class CopiesForgotten:
+    """The node's process lives, in the same boot, and what its copies kept is gone: it drops
+    them, and none of them may come back under its number."""
+
+    cause: str
+
+
 # -- a host's answers to a task's effects --------------------------------------------------
 
 
@@ -378,6 +389,9 @@ class HeartbeatReceived:
     """What the node is, for a coordinator that was not told of it when it started."""
     coordinator: int = 0
     """The latest one, by its term, that the node had an order from."""
+    gone: tuple[tuple[int, int], ...] = ()
+    """(task, incarnation) of copies that it once had, and was ordered to host again or has just
+    forgotten: they will not come back."""
 
 
 @value
@@ -450,7 +464,7 @@ TaskAnswer = (
     | OutputRefused
 )
 TaskInput = TaskMessage | TaskAnswer | TimerFired
-NodeInput = TaskInput | Order
+NodeInput = TaskInput | Order | CopiesForgotten
 CoordinatorInput = (
     HeartbeatReceived
     | NodeDisconnected

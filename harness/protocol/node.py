@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from harness.protocol.effects import Effect, SendHeartbeat, SetTimer
 from harness.protocol.inputs import (
+    CopiesForgotten,
     CopyOrdered,
     CopyPromoted,
     CopyRetired,
@@ -63,6 +64,9 @@ class NodeMachine:
         """The same by task: one copy, or two if the coordinator wants both here."""
         self._hosted: set[tuple[int, int]] = set()
         """Every copy that was ever here in this life."""
+        self._gone: set[tuple[int, int]] = set()
+        """Of those, what the next heartbeat tells not to be here any more. If it gets lost, the
+        coordinator orders them again, and so they are told again."""
         self._beats = 0
         self._coordinator = 0
         """The term of the latest coordinator that gave an order."""
@@ -111,7 +115,9 @@ class NodeMachine:
         key = order.task, order.incarnation
         others = self.copies_of(order.task)
         if key in self._hosted:
-            return ()  # repeated, or late and long since retired
+            if key not in self.copies:
+                self._gone.add(key)
+            return ()  # repeated, or late and long since retired, or forgotten
         if any(order.incarnation < o.incarnation != order.beside for o in others):
             return ()  # overtaken by a later one; if both are wanted, the next order says so
         self._hosted.add(key)
@@ -143,6 +149,15 @@ class NodeMachine:
         copy = self.copies.get((item.task, item.incarnation))
         return self._drop(copy, item.cause, "as ordered", now) if copy is not None else ()
 
+    def _forget(self, item: CopiesForgotten, now: int) -> Sequence[Effect]:
+        """Their numbers stay used."""
+        self._gone.update(self.copies)
+        return [
+            effect
+            for copy in list(self.copies.values())
+            for effect in self._drop(copy, item.cause, "forgotten", now)
+        ]
+
     def _drop(self, copy: TaskMachine, cause: str, why: str, now: int) -> Sequence[Effect]:
         del self.copies[copy.task, copy.incarnation]
         self._sort()
@@ -163,7 +178,9 @@ class NodeMachine:
             copies=tuple(copy.report() for copy in self.copies.values()),
             info=self.info,
             coordinator=self._coordinator,
+            gone=tuple(sorted(self._gone)),
         )
+        self._gone.clear()
         effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
         effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
         return effects
@@ -187,6 +204,7 @@ def _handled_by(
 
 _DOORS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {
     TimerFired: NodeMachine._timer,
+    CopiesForgotten: NodeMachine._forget,
     CopyOrdered: NodeMachine._order,
     CopyPromoted: NodeMachine._order,
     CopyRetired: NodeMachine._order,

@@ -261,6 +261,10 @@ def overlooks_a_reboot(self: Any, item: Any) -> None:
 _heartbeat = CoordinatorMachine._heartbeat
 
 
+def overlooks_what_is_forgotten(_self: Any, _item: Any) -> bool:
+    return False
+
+
 def takes_all_for_joined(self: Membership, nodes: Any) -> None:
     """As it was once: in their first life, and alive, whether they have started or not."""
     _membership(self, nodes)
@@ -518,6 +522,7 @@ MUTATIONS = (
     Mutation("order before the registry is stored", CoordinatorMachine, "_sync", orders_before_it_is_stored, LOCAL, 3),
     Mutation("keep copies of a node's earlier life", CoordinatorMachine, "_nodes_that_ended", keeps_copies_of_earlier_lives, LOCAL, 1),
     Mutation("overlook a reboot", CoordinatorMachine, "_heartbeat", overlooks_a_reboot, LOCAL, 3),
+    Mutation("wait for copies that a living node has forgotten", CoordinatorMachine, "_give_up_gone", overlooks_what_is_forgotten, LOCAL, 9),
     Mutation("take nodes for alive before they have joined", Membership, "__init__", takes_all_for_joined, LOCAL, 704),
     Mutation("place once all have joined, however long that takes", CoordinatorMachine, "_place_first", waits_for_every_node, LOCAL, 9),
     Mutation("let replicas keep the place that a lost task needs", Placer, "_give_up_replica", keeps_every_replica, REPLICAS, 140),

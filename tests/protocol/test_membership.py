@@ -6,6 +6,7 @@ import pytest
 
 from harness.engines.simulated.topologies import chain
 from harness.protocol import inputs as told
+from harness.protocol.effects import CopyEvent, Effect, NoteCopy
 from harness.protocol.scheme import Recovery, Tentative
 from tests.protocol.clusters import BEAT_US, JOIN_US, SUSPECT_US, Cluster, node, report, sent
 
@@ -154,3 +155,45 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
     assert cluster.replicas()[1] is not None
     copy = cluster.primary(2)
     cluster.beat(copy.node if copy else -1, now=2, copies=[report(copy)])
+
+
+def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effect]:
+    """Node 0 reports nothing, and that it has no more what it once had."""
+    item = told.HeartbeatReceived(
+        cause="beat", node=0, boot=1, copies=(), coordinator=coordinator, gone=((0, 1),)
+    )
+    return cluster.tell(item, now=now)
+
+
+def test_what_a_living_node_has_forgotten_is_lost() -> None:
+    cluster = Cluster(nodes=[node(n, slots=2) for n in range(3)])
+    cluster.beat(0, 1, 2, now=0)
+    cluster.beat(0, now=1, copies=[report(cluster.primary(0), position=4)])
+    effects = forgetting(cluster, now=2)
+    [lost] = [effect for effect in effects if isinstance(effect, NoteCopy)]
+    assert (lost.event, lost.task, lost.position) == (CopyEvent.LOST, 0, 4)
+    assert "node-0 has forgotten it" in lost.why
+    restored = cluster.primary(0)
+    assert restored is not None
+    assert restored.incarnation > 1
+
+
+def test_also_for_a_coordinator_that_was_never_told_of_the_copy() -> None:
+    """It began when the copy was gone: its order is what the node answers."""
+    before = Cluster()
+    before.beat(0, 1, 2, now=0)
+    later = Cluster(owner=2, registry=before.stored[-1])
+    assert [o.incarnation for o in sent(later.beat(0, now=1), told.CopyOrdered)] == [1]
+    forgetting(later, now=2, coordinator=2)
+    restored = later.primary(0)
+    assert restored is not None
+    assert restored.incarnation > 1
+
+
+def test_what_was_given_up_long_ago_is_no_news() -> None:
+    cluster = Cluster()
+    cluster.beat(0, 1, 2, now=0)
+    cluster.disconnect(0, now=1)
+    moved = cluster.primary(0)
+    forgetting(cluster, now=2)
+    assert cluster.primary(0) == moved

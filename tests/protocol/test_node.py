@@ -205,3 +205,27 @@ def test_a_fenced_copy_is_gone_after_the_next_heartbeat() -> None:
     [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
     assert beat.heartbeat.copies == ()
     assert hosted(machine) == []
+
+
+def gone(effects: Sequence[do.Effect]) -> tuple[tuple[int, int], ...]:
+    """What the heartbeat among ``effects`` says not to be there any more."""
+    [beat] = [effect for effect in effects if isinstance(effect, do.SendHeartbeat)]
+    return beat.heartbeat.gone
+
+
+def test_a_node_that_has_forgotten_its_copies_says_so_and_says_it_again_when_asked() -> None:
+    """A heartbeat may get lost. What is gone does not come back under its number."""
+    machine, beat = node(), told.TimerFired(cause=CAUSE, key=("beat", 0))
+    machine.handle(order(), now=0)
+    assert gone(machine.handle(beat, now=1)) == ()
+    forgot = machine.handle(told.CopiesForgotten(cause=CAUSE), now=2)
+    assert notes(forgot) == [("retired", 1, 0)]
+    assert hosted(machine) == []
+    assert gone(machine.handle(beat, now=3)) == ((1, 1),)
+    assert gone(machine.handle(beat, now=4)) == ()
+    machine.handle(order(), now=5)
+    assert hosted(machine) == []
+    assert gone(machine.handle(beat, now=6)) == ((1, 1),)
+    machine.handle(order(incarnation=2), now=7)
+    assert hosted(machine) == [(1, 2)]
+    assert gone(machine.handle(beat, now=8)) == ()

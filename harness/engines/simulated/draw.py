@@ -93,6 +93,7 @@ def draw(
         *draw_rival(options, random("rival")),
         *draw_raise(options, random("raise")),
         *draw_full(options, random("full")),
+        *draw_forgetting(options, random("forget")),
     )
     options = replace(options, strategy=draw_strategy(options, random("strategy")))
     options = draw_together(options, random("together"))
@@ -349,6 +350,15 @@ def draw_full(options: Options, random: Random) -> tuple[Fault, ...]:
     at = random.randrange(options.interval_us, options.batches * options.interval_us)
     until = at + random.choice((500_000, 3_000_000, 10_000_000))
     return (Fault(kind=FaultKind.FULL, at_us=at, until_us=until),)
+
+
+def draw_forgetting(options: Options, random: Random) -> tuple[Fault, ...]:
+    """In one schedule of six a node forgets its copies, and sometimes another one at once."""
+    if random.random() >= 1 / 6:
+        return ()
+    at = random.randrange(options.interval_us, options.batches * options.interval_us)
+    nodes = random.sample(range(len(options.nodes)), random.choice((1, 1, 2)))
+    return tuple(Fault(kind=FaultKind.FORGET, at_us=at, until_us=at, target=node) for node in nodes)
 
 
 def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:

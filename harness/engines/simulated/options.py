@@ -20,6 +20,8 @@ class FaultKind(StrEnum):
 
     CRASH = "crash"
     """A node loses everything; it comes back empty afterwards."""
+    FORGET = "forget"
+    """A node's process lives, and what its copies kept is gone; it heals as soon as it is seen."""
     LATE = "late"
     """A node does not start before this is over."""
     RACK = "rack"

@@ -280,6 +280,8 @@ class World:
             case FaultKind.RACK:
                 for node in self.options.rack(fault.target):
                     self._crash(node)
+            case FaultKind.FORGET:
+                self._forget(fault.target)
             case FaultKind.PAUSE:
                 self.nodes[fault.target].paused = True
             case FaultKind.CUT:
@@ -356,6 +358,16 @@ class World:
         self.servers.forget(node)
         node.machine = None
         self._close_connection(node)
+
+    def _forget(self, number: int) -> None:
+        """Its copies are gone, if it has any and is not frozen; what they asked for may be
+        answered yet."""
+        node = self.nodes[number]
+        if node.machine is None or node.paused:
+            return
+        gone = told.CopiesForgotten(cause=f"node {number} forgot its copies")
+        for effect in node.machine.handle(gone, now=node.clock(self.kernel.now)):
+            self._performers[type(effect)](node, effect)
 
     def _close_connection(self, node: SimulatedNode) -> None:
         """The coordinator is told once what was under way has come, as by a stream's end."""
