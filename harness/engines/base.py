@@ -7,7 +7,9 @@ workload at a time. `harness.engines.passes` calls it in this order, once a pass
     begin(work)            the topics exist and hold one marker a partition
     begins_at(instant)     when the load begins, told before its first record is sent
     usage() ...            sampled while the load runs and failures are injected
-    drain(until, ...)      a marker past the last window has been sent to every partition
+    raise_problems() ...   asked meanwhile
+    drain(until, ...) ...  a marker past the last window has been sent to every partition;
+                           asked again as long as results or events come
     end()
     read(messages, ...)    what the out topic held, and events(): what the engine noticed
     truth(work)            in a pass with failures, after the cluster has been restored
@@ -159,7 +161,12 @@ class Engine(Protocol):
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
         """Wait until every result of input before that instant has been delivered; False if that
-        did not come about in time, which is a finding and not an error."""
+        did not come about in time, which is a finding and not an error. May be called again.
+        Raises what `raise_problems` does."""
+
+    def raise_problems(self) -> None:
+        """Raise what it cannot go on with: `EnvironmentFailure` if a process of its own has ended
+        for good, `UsageError` if the workload is to blame."""
 
     def end(self) -> None:
         """Stop the work; the engine stays. Its topics still exist."""

@@ -207,9 +207,10 @@ def _recoveries(
     normal: Normal | None,
     twin_kept_up: bool,
 ) -> Sequence[Recovery]:
-    """An engine that died did not recover, whatever the twin was like."""
-    if record.died is not None:
-        return [not_within(record.until_s - failure.at_s, Unrecovered.DIED) for failure in failures]
+    """An engine that died or stalled did not recover, whatever the twin was like."""
+    if record.died is not None or record.stalled:
+        why_not = Unrecovered.STALLED if record.stalled else Unrecovered.DIED
+        return [not_within(record.until_s - failure.at_s, why_not) for failure in failures]
     if normal is None or not twin_kept_up:
         why = Unrecovered.TWIN_INCOMPLETE if normal is None else Unrecovered.TWIN_BEHIND
         return [unmeasured(why) for _ in failures]

@@ -101,6 +101,7 @@ def judge(
         "restarts": _restarts(failed),
         **_adaptations(failed),
         "drained": failed.drained,
+        "stalled": failed.stalled,
         "died": failed.died,
         "mistimed": mistimed,
         "schedule": schedule.to_json(),
@@ -180,7 +181,8 @@ def _correctness(
     standing = compare(seen.last, truth, identity, values)
     twin_truth = compare(calmly.stable, truth, identity, values)
     against_twin = compare(seen.stable, calmly.stable, identity, values)
-    late = not broken.record.drained and broken.record.died is None
+    given_up = broken.record.died is not None or broken.record.stalled
+    late = not broken.record.drained and not given_up
     return {
         "output_equals_truth": _verdict(stable, standing, late=late),
         "output_equals_twin": _verdict(against_twin, late=late),
@@ -202,7 +204,7 @@ def _correctness(
 def _verdict(*found: Comparison, late: bool) -> bool | None:
     """Whether all are equal. None for a pass that was ended while its last results were still to
     come (`DRAIN_S`), if all that is wrong is that some are missing: whether they would have come
-    nobody knows. An engine that died lost them."""
+    nobody knows. An engine that died or stalled lost them."""
     if all(one.equal for one in found):
         return True
     only_missing = not any(len(one.wrong) + len(one.extra) for one in found)

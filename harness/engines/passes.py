@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -36,14 +36,26 @@ from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
 from workloads.base import Workload
 
+Answer = TypeVar("Answer")
+
 OUT_PARTITIONS = 2
 MARKER_S = 0.1
 """At most between two markers in a partition, whatever the engine: all get the same input, and a
 partition in which little comes keeps none of them waiting."""
 HEAD_START_S = 0.7
 """Between the order to begin and the first record, at least."""
+LOOK_S = 5.0
+"""While the engine closes its last windows, how often it is asked whether it has come further."""
+STALLED_S = 120.0
+"""After the load, how long an engine with results to deliver may neither deliver one nor report a
+batch before it counts as stalled, which is its failure: a machine that is too busy makes it slow,
+and slow output is still output. Fixed on 2026-11-22, as for `harness.engines.tasks.trial`."""
 DRAIN_S = 90.0
-"""After the load, how long the engine may take to close the last window."""
+"""After the load, how long the engine may take to close the last window without a failure."""
+LONGEST_DRAIN_S = 600.0
+"""The same after failures, while it comes further: what would come later is left out."""
+WORKS = frozenset({EventKind.PROGRESS, EventKind.RECOVERED})
+"""What an engine reports that comes further, between two results."""
 LATE_LOAD_S = 60.0
 """How much longer than planned a load may take before the pass is given up."""
 
@@ -61,6 +73,36 @@ class PassPlan:
     schedule: Schedule
     table: Path | None = None
     """A database file for the results, besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Whether an engine comes further while it closes its last windows. Times are of a monotonic
+    clock."""
+
+    began_s: float
+    limit_s: float
+    """How long it may take altogether."""
+    done: int = -1
+    """Results it had delivered and batches it had reported when it was last asked."""
+    since_s: float = 0.0
+    """When that number grew last."""
+    now_s: float = 0.0
+
+    def seen(self, done: int, *, now_s: float) -> Progress:
+        """Asked once more."""
+        grew = done > self.done
+        return replace(self, done=done, since_s=now_s if grew else self.since_s, now_s=now_s)
+
+    @property
+    def stalled(self) -> bool:
+        """For `STALLED_S` nothing came."""
+        return self.now_s - self.since_s >= STALLED_S
+
+    @property
+    def overdue(self) -> bool:
+        """It comes further, and too slowly."""
+        return self.now_s - self.began_s >= self.limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +125,8 @@ class PassRecord:
     usage: pd.DataFrame
     drained: bool
     """The engine closed the last window before the deadline."""
+    stalled: bool = False
+    """It did not, and had neither delivered nor done anything for `STALLED_S`."""
     table: pd.DataFrame | None = None
     """What the database table held at the end, for a workload whose results go into one:
     ``window_start_s`` and the workload's other columns."""
@@ -159,6 +203,8 @@ class Pass:
         )
         self._practice_topic = f"{token}-practice"
         self._stack = ExitStack()
+        self._stalled = False
+        self._died: str | None = None
 
     def __enter__(self) -> Pass:
         work = self.work
@@ -199,11 +245,11 @@ class Pass:
             clocks_s = _clocks_s()
             meter = Meter(self._cluster, self._engine.usage)
             with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
-                self._watch(generator, collector, start)
-                drained = self._drain(start)
+                self._watch(generator, collector, injector, start)
+                drained = self._drain(collector, injector, start)
                 injector.wait(LATE_LOAD_S)
             messages = collector.finish()
-            died = self._end(injector.done)
+            self._asking(injector, self._engine.end)
             record = self._record(
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
@@ -211,7 +257,8 @@ class Pass:
             return replace(
                 record,
                 table=self._table(writer, start),
-                died=died,
+                stalled=self._stalled,
+                died=self._died,
                 clock_jump_s=_clocks_s() - clocks_s,
                 conditions={
                     "foreign_share": foreign.foreign_share,
@@ -219,16 +266,18 @@ class Pass:
                 },
             )
 
-    def _end(self, done: Sequence[InjectedFailure]) -> str | None:
-        """Stop the work. An engine that died after a failure did not recover, which is a finding
-        and no error of ours; its last words are returned."""
+    def _asking(self, injector: Injector, ask: Callable[[], Answer]) -> Answer | None:
+        """What the engine answers; None once it has died. An engine that dies after a failure did
+        not recover, which is a finding and no error of ours: its last words are kept. Dead servers
+        are an error, and so is an engine that dies by itself."""
         try:
-            self._engine.end()
+            return ask()
         except EnvironmentFailure as failure:
-            if not done:
+            self._cluster.health()
+            if not injector.done:
                 raise
-            return failure.what
-        return None
+            self._died = self._died or failure.what
+            return None
 
     def _writing(self, collector: Collector) -> AbstractContextManager[TableWriter | None]:
         if self.plan.table is None:
@@ -255,8 +304,11 @@ class Pass:
                 at_unix_s=at_unix_s,
             )
 
-    def _watch(self, generator: LoadGenerator, collector: Collector, start: float) -> None:
-        """Report how it goes until the load has been sent."""
+    def _watch(
+        self, generator: LoadGenerator, collector: Collector, injector: Injector, start: float
+    ) -> None:
+        """Report how it goes until the load has been sent, all of it, whatever becomes of the
+        engine."""
         deadline = start + self._load.duration_s + LATE_LOAD_S
         seen, seen_at = 0, time.time()
         while not generator.wait(0.5) and time.time() < deadline:
@@ -269,6 +321,8 @@ class Pass:
             )
             seen, seen_at = count, now
             self._cluster.health()
+            if self._died is None:
+                self._asking(injector, self._engine.raise_problems)
 
     def _latency_s(self, message: Message | None, start: float) -> float | None:
         """Of the newest result, for the progress display."""
@@ -282,14 +336,27 @@ class Pass:
         delay_s = self._engine.closes_after_s(workload)
         return float(result["arrival_s"].iloc[0]) - closes_s - delay_s
 
-    def _drain(self, start: float) -> bool:
-        """Close every window with a marker, and wait until the engine has."""
+    def _drain(self, collector: Collector, injector: Injector, start: float) -> bool:
+        """Close every window with a marker, and wait until the engine has, as long as it comes
+        further."""
         workload = self.plan.workload
         reach_s = workload.windows_in_a_row * workload.window_s
         last_end = start + self._load.duration_s + reach_s
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
-        return self._engine.drain(last_end, within_s=DRAIN_S)
+        progress = Progress(
+            began_s=time.monotonic(),
+            limit_s=LONGEST_DRAIN_S if self.plan.schedule.events else DRAIN_S,
+        )
+        while self._died is None:
+            if self._asking(injector, lambda: self._engine.drain(last_end, within_s=LOOK_S)):
+                return True
+            done = collector.count + sum(e.kind in WORKS for e in self._engine.events())
+            progress = progress.seen(done, now_s=time.monotonic())
+            if progress.stalled or progress.overdue:
+                self._stalled = progress.stalled
+                return False
+        return False
 
     def _record(
         self,

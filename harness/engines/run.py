@@ -231,7 +231,7 @@ class _Passes:
             record = one.run()
             self._cluster.restore(self._context.progress)
             self._context.progress("computing the ground truth")
-            if record.died is not None:  # another one of the same kind can still compute
+            if record.died is not None or record.stalled:  # another of its kind can still compute
                 kind = find_engine(self._run.engine)
                 self.engine = warm_engine(kind, variant.setup, self._cluster, self._context)
             truth = self.engine.truth(one.work)

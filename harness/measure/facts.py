@@ -53,6 +53,7 @@ FACTS: Mapping[str, str] = {
     "twin_silence_s": "The same of the twin in the same span.",
     # the engine
     "drained": "Whether the engine delivered everything within the time allowed after the load.",
+    "stalled": "Whether it did not, and had delivered and done nothing for minutes.",
     "died": "The engine's last words, if it ended and did not come back.",
     "restarts": "How often a query was started again.",
     "plan_changes": "How often the plan was adapted to the rates while it ran.",

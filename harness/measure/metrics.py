@@ -86,8 +86,8 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.HIGHER,
         definition="Where the output had not caught up by the end of the load, a result was never "
-        "delivered, or the engine died: how long it was watched. A mean counts it as a lower "
-        "bound.",
+        "delivered, or the engine died or stalled: how long it was watched. A mean counts it as a "
+        "lower bound.",
     ),
     Metric(
         name="recovery_resolution_s",

@@ -33,6 +33,7 @@ class Unrecovered(StrEnum):
     NOT_BY_END = "not caught up by the end of the load"
     LOST = "a result was never delivered"
     DIED = "the engine died"
+    STALLED = "the engine stalled: it delivered nothing more"
     UNRESOLVED = "later than the twin, but less than the resolution"
     NOTHING_DUE = "no window was due after the failure"
     TWIN_BEHIND = "the twin fell behind"
@@ -44,7 +45,12 @@ class Unrecovered(StrEnum):
     @property
     def censored(self) -> bool:
         """The output was watched and did not come back: a lower bound is known."""
-        return self in (Unrecovered.NOT_BY_END, Unrecovered.LOST, Unrecovered.DIED)
+        return self in (
+            Unrecovered.NOT_BY_END,
+            Unrecovered.LOST,
+            Unrecovered.DIED,
+            Unrecovered.STALLED,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

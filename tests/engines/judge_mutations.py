@@ -350,9 +350,23 @@ MUTATIONS = (
     Mutation(
         disturbances,
         "_recoveries",
-        "if record.died is not None:",
-        "if False:",
+        "if record.died is not None or",
+        "if",
         by_outcome.test_an_engine_that_died_did_not_recover,
+    ),
+    Mutation(
+        disturbances,
+        "_recoveries",
+        " or record.stalled:",
+        ":",
+        by_outcome.test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like,
+    ),
+    Mutation(
+        outcome,
+        "_correctness",
+        "is not None or broken.record.stalled",
+        "is not None",
+        by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
     ),
     Mutation(
         disturbances,

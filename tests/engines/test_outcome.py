@@ -82,6 +82,7 @@ def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> 
     assert late["output_equals_twin"] is None
     assert values(short)["output_equals_truth"] is False, "there was time for them"
     assert values(short, drained=False, died="gone")["output_equals_truth"] is False
+    assert values(short, drained=False, stalled=True)["output_equals_truth"] is False
     wrong = short.assign(count=short["count"] + (short.index == 9))
     assert values(wrong, drained=False)["output_equals_truth"] is False
 
@@ -480,6 +481,17 @@ def test_an_engine_that_died_did_not_recover() -> None:
     assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
     assert found["recovery_why_not"] == "the engine died"
     assert found["died"] == "its driver ended with code 1"
+
+
+def test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like() -> None:
+    """One that could not even be stopped afterwards had stalled before."""
+    behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    rest = deliveries().query("arrival_s < 10")
+    broken = record(rest, failures=injected(), drained=False, stalled=True, died="its query")
+    found = judged(broken, behind).values
+    assert found["recovery_why_not"] == Unrecovered.STALLED.value
+    assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
+    assert found["output_equals_twin"] is False
 
 
 def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:

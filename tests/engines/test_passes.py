@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.deliveries import decode, relative_windows
-from harness.engines.passes import align, load_plan
+from harness.engines.passes import DRAIN_S, STALLED_S, Progress, align, load_plan
 from harness.load.profile import RateProfile
 from tests.engines.constructed import WORKLOAD
 
@@ -60,3 +60,24 @@ def test_no_results_are_an_empty_frame() -> None:
 def test_results_of_another_query_are_refused() -> None:
     with pytest.raises(ValueError, match="without \\['count'\\]"):
         decode([b'{"window_start":1,"word":"a"}'], WORKLOAD.columns)
+
+
+def test_an_engine_that_comes_further_has_not_stalled() -> None:
+    progress = Progress(began_s=50.0, limit_s=4 * STALLED_S)
+    for number in range(5):
+        progress = progress.seen(number, now_s=50.0 + number * (STALLED_S - 1))
+        assert not progress.stalled
+    assert not progress.overdue
+    assert progress.seen(5, now_s=50.0 + 4 * STALLED_S).overdue
+
+
+def test_an_engine_that_comes_no_further_has_stalled() -> None:
+    progress = Progress(began_s=50.0, limit_s=1e9).seen(7, now_s=60.0)
+    progress = progress.seen(7, now_s=59.0 + STALLED_S)
+    assert not progress.stalled
+    assert progress.seen(7, now_s=60.0 + STALLED_S).stalled
+
+
+def test_without_a_failure_an_engine_is_too_slow_before_it_has_stalled() -> None:
+    """What an engine does by itself is no finding about failures."""
+    assert DRAIN_S < STALLED_S

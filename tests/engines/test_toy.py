@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.experiment import Context, Kept
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker
@@ -157,6 +158,36 @@ def test_an_engine_that_forgets_is_found_out(
     assert not values["output_equals_twin"]
     assert values["twin_equals_truth"]
     assert 0 < values["accuracy_first"] < 1
+
+
+@pytest.mark.slow
+def test_an_engine_that_hangs_after_a_failure_did_not_recover(
+    measured: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is not to blame: nothing came any more. What is missing is lost."""
+    monkeypatch.setattr(passes, "LOOK_S", 0.1)
+    monkeypatch.setattr(passes, "STALLED_S", 0.5)
+    values = measured("hang", KILL).values
+    assert values["stalled"]
+    assert values["died"] is None
+    assert values["twin_equals_truth"]
+    assert values["output_equals_truth"] is False
+    assert values["recovery_s"] is None
+    assert values["recovery_why_not"] == Unrecovered.STALLED.value
+    assert 0 < values["recovery_at_least_s"] < LOAD_S
+
+
+@pytest.mark.slow
+def test_an_engine_that_dies_while_the_load_runs_did_not_recover(
+    measured: Callable[..., Outcome],
+) -> None:
+    """The load goes on to its end, so the rest of the run is judged as any other."""
+    values = measured("die", KILL).values
+    assert values["died"] == "the toy is broken"
+    assert not values["stalled"]
+    assert values["records"] == RATE_PER_S * LOAD_S
+    assert values["output_equals_truth"] is False
+    assert values["recovery_why_not"] == Unrecovered.DIED.value
 
 
 @pytest.mark.parametrize("kind", [*ENGINES, ToyKind()], ids=lambda kind: kind.name)

@@ -32,12 +32,17 @@ from harness.engines.base import (
     Work,
 )
 from harness.engines.deliveries import deliveries
+from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
 from harness.measure.versions import Stability
 from workloads.base import Reference, Source, Workload
 
 WINDOW_MS, DELAY_MS = 100, 100
 NODE = Node(name="r1n1", rack="r1", worker="r1w1", host="127.0.1.1")
+
+
+_FOR_GOOD = ("hang", "die")
+"""Schemes under which nothing follows a failure."""
 
 
 class Numbers:
@@ -78,6 +83,8 @@ class Toy:
         self._cluster, self._scheme = cluster, setup.scheme
         self._events: list[Event] = []
         self._closed_ms = 0
+        self._dead = False
+        """Its node died in this pass."""
         self._stopping = threading.Event()
 
     def configure(self, setup: Setup) -> None:
@@ -94,6 +101,7 @@ class Toy:
 
     def begin(self, work: Work) -> None:
         self.used, self._work, self._events = True, work, []
+        self._closed_ms, self._dead = 0, False
         self._stopping.clear()
         self._thread = threading.Thread(target=self._copy, daemon=True)
         self._thread.start()
@@ -102,10 +110,15 @@ class Toy:
         """It needs no clock."""
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
+        self.raise_problems()
         deadline = time.monotonic() + within_s
         while self._closed_ms < until_unix_s * 1000 and time.monotonic() < deadline:
             time.sleep(0.01)
         return self._closed_ms >= until_unix_s * 1000
+
+    def raise_problems(self) -> None:
+        if self._scheme == "die" and self._dead:
+            raise EnvironmentFailure("the toy is broken", remedy="get another one")
 
     def end(self) -> None:
         self._stopping.set()
@@ -138,7 +151,8 @@ class Toy:
         alive = True
         while not self._stopping.is_set():
             alive = self._notice(alive)
-            if not alive and self._scheme == "wait":
+            self._dead = self._dead or not alive
+            if (not alive and self._scheme == "wait") or (self._dead and self._scheme in _FOR_GOOD):
                 time.sleep(0.01)
                 continue
             for message in consumer.consume(500, 0.02):
@@ -196,8 +210,8 @@ class Toy:
 
 
 class ToyKind(EngineKind):
-    """Three schemes: one waits out a failure, one forgets what came meanwhile, and one guesses and
-    corrects its guesses."""
+    """Five schemes: one waits out a failure, one forgets what came meanwhile, one guesses and
+    corrects its guesses, and two do not survive it."""
 
     name = "toy"
     summary = "copies its input"
@@ -205,6 +219,8 @@ class ToyKind(EngineKind):
         "wait": Needs(summary="catches up"),
         "guess": Needs(summary="goes on with tentative results and corrects them"),
         "forget": Needs(summary="loses", racks=2),
+        "hang": Needs(summary="does nothing more after a failure"),
+        "die": Needs(summary="ends with a failure"),
     }
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:

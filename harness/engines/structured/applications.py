@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.child import Child
+from harness.child import DIED, Child
 from harness.cluster.base import Cluster
 from harness.engines.structured.settings import application_conf
 
@@ -46,6 +46,11 @@ class Application(Child):
     def order(self, command: str, **parameters: Any) -> None:
         """Send a command; `wait_for` tells when it is done."""
         self.send({"command": command, **parameters})
+
+    def raise_end(self) -> None:
+        """Raise `EnvironmentFailure` if the driver's process has ended, or says nothing more."""
+        if self.exit_code is not None or self.newest(DIED) is not None:
+            raise self.failure(f"{self.name} has ended")
 
     def wait_until_ready(self, *, within_s: float = 180) -> None:
         """Until the session is up and every executor is registered, by the newest count."""

@@ -48,12 +48,20 @@ class StructuredEngine:
         self.used = False
         self._cluster = cluster
         self._marks = [0] * len(applications)
+        self._ending = False
+        """A query was told to end, and has not said that it did."""
 
     def configure(self, setup: Setup) -> None:
         """Applications are opened for one scheme, and a key stands for one setup."""
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
-        """Until every application has all of its executors."""
+        """Until every application has all of its executors. One whose last query did not end is
+        of no more use."""
+        if self._ending:
+            raise EnvironmentFailure(
+                "the last query of an application did not end",
+                remedy="look for what it waited for in the applications' logs",
+            )
         for application in self.applications:
             application.wait_until_ready(within_s=within_s)
 
@@ -105,15 +113,23 @@ class StructuredEngine:
                     since=mark,
                 )
             except EnvironmentFailure:
+                application.raise_end()
                 drained = False
         return drained
 
+    def raise_problems(self) -> None:
+        """Raise if a driver has ended: Spark starts none again."""
+        for application in self.applications:
+            application.raise_end()
+
     def end(self) -> None:
         """Stop every query; the applications stay."""
+        self._ending = True
         for application in self.applications:
             mark = application.mark()
             application.order("end")
             application.wait_for("the end of its query", _is("ended"), within_s=60, since=mark)
+        self._ending = False
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
         """Every result; a query's output is never tentative."""
