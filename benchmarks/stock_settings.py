@@ -80,6 +80,9 @@ class _Silent:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    def measures(self, engine: str) -> None:
+        """Nobody keeps a record."""
+
     def progress(self, stage: str, **_: Any) -> None:
         pass
 

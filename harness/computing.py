@@ -139,6 +139,9 @@ class _Context:
     ) -> Kept:
         return self._refuse()
 
+    def measures(self, engine: str) -> None:
+        self._refuse()
+
     def progress(self, stage: str, **_: float | None) -> None:
         pass
 

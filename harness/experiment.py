@@ -97,6 +97,9 @@ class Context(Protocol):
         `EnvironmentFailure` that the kept one is no longer of use. Only one is kept at a time; it
         is closed before the cluster ends."""
 
+    def measures(self, engine: str) -> None:
+        """Told by whatever measures a live engine, by the engine's name; for the record."""
+
     def progress(
         self,
         stage: str,

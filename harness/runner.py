@@ -191,6 +191,8 @@ class _RunContext:
     directory: Path
     pool: ClusterPool
     observer: Observer
+    engine: str = ""
+    """The live engine that it has measured; empty before and without one."""
 
     @property
     def profile(self) -> Profile:
@@ -218,6 +220,10 @@ class _RunContext:
         check: Callable[[Kept], None],
     ) -> Kept:
         return self.pool.keep(key, start, check, lambda stage: self.progress(stage))
+
+    def measures(self, engine: str) -> None:
+        assert self.engine in ("", engine), f"{self.engine} and {engine} in one run"
+        self.engine = engine
 
     def progress(
         self,
@@ -441,6 +447,7 @@ class Runner:
         attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
         outcome, why = self._measure(run, context)
+        attempt = replace(attempt, engine=context.engine)
         made = Made(
             outcome=outcome,
             why=why,

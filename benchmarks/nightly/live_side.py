@@ -26,6 +26,9 @@ WATERMARK_S = 0.2
 class Quiet:
     """What a pass wants to tell of its progress goes to the log."""
 
+    def measures(self, engine: str) -> None:
+        """Nobody keeps a record."""
+
     def progress(self, stage: str, *_: object, **__: object) -> None:
         print(stage, file=sys.stderr, flush=True)
 

@@ -135,6 +135,10 @@ class Engine(Protocol):
     `EnvironmentFailure` with the state of what was waited for and its last log lines."""
 
     @property
+    def name(self) -> str:
+        """Its kind's (`EngineKind.name`), which the records of its runs carry."""
+
+    @property
     def used(self) -> bool:
         """Whether any work ever began: if so, it needs less warming up."""
 

@@ -165,6 +165,8 @@ def _card(judged: Assessment, folder: Path) -> dict[str, Any]:
         "expected": campaign.expected,
         "attempts": _attempts(campaign),
         "busy": _busy(campaign),
+        "engines": campaign.engines,
+        "backends": campaign.backends,
         "seed": newest.root_seed,
         "commit": newest.commit,
         "when": datetime.fromtimestamp(newest.started_unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),

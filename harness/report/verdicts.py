@@ -47,6 +47,7 @@ class Assessment:
                 "held": claim.held,
                 "measured": dict(claim.measured),
                 "profile": self.profile.value,
+                "engines": list(self.campaign.engines),
             }
             for claim in self.claims
         ]

@@ -226,6 +226,9 @@ RUN_COLUMNS: Mapping[str, str] = {
     "machine_name": "Class of machine; like machines have the same name.",
     "status": "ok, invalid (measured, not to be trusted) or failed (not measured).",
     "reason": "Why it is invalid or failed.",
+    "engine": "The live engine it measured; empty where none ran, and in records from before "
+    "schema 3.",
+    "backend": "The kind of cluster it was measured on; empty where no server ran.",
     "repeat": "Which repetition of its point, from 0.",
     "campaign": "Runs of one campaign have the same code, seed, options and machine; only these "
     "may stand in one comparison.",
@@ -273,6 +276,8 @@ def _run(each: Found) -> dict[str, Any]:
         "machine_name": each.machine_name,
         "status": record.status,
         "reason": record.reason,
+        "engine": record.engine,
+        "backend": record.backend,
         "repeat": record.repeat,
         "campaign": record.campaign,
         "root_seed": record.root_seed,

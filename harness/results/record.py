@@ -32,7 +32,7 @@ class Profile(StrEnum):
     """The paper's own scale."""
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 OK, INVALID, FAILED, SKIPPED = "ok", "invalid", "failed", "skipped"
 
@@ -95,6 +95,8 @@ class Attempt:
     started_unix_s: float
     number: int = 1
     """Which attempt of one command this is."""
+    engine: str = ""
+    """The live engine that it measured."""
 
     @property
     def run(self) -> str:
@@ -127,6 +129,9 @@ class Record:
     backend: str = ""
     """What kind of cluster it was measured on (`harness.cluster.backends`); empty where no server
     ran."""
+    engine: str = ""
+    """The live engine that it measured (`harness.engines.catalogue`); empty where none ran, and in
+    records from before schema 3."""
     versions: Mapping[str, str]
     started_unix_s: float
     seconds: float
@@ -174,6 +179,7 @@ class Record:
             commit=attempt.commit,
             machine=asked.machine,
             backend=asked.backend,
+            engine=attempt.engine,
             versions=attempt.versions,
             started_unix_s=attempt.started_unix_s,
             seconds=seconds,

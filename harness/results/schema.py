@@ -19,6 +19,8 @@ Document = Mapping[str, Any]
 UPGRADES: Mapping[int, Callable[[Document], Document]] = {
     # 2 counts attempts and says why a valid run should be made again; before, there was one.
     1: lambda document: {**document, "attempt": 1, "again": None},
+    # 3 names the engine; before, the point and the experiment alone told.
+    2: lambda document: {**document, "engine": ""},
 }
 
 

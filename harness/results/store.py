@@ -67,6 +67,16 @@ class Campaign:
                 )
 
     @property
+    def engines(self) -> Sequence[str]:
+        """The live engines that its runs measured; none for what is computed or simulated."""
+        return sorted({record.engine for record in self.records} - {""})
+
+    @property
+    def backends(self) -> Sequence[str]:
+        """What kind of cluster they ran on, where any did: one, because it is in the question."""
+        return sorted({record.backend for record in self.records} - {""})
+
+    @property
     def valid(self) -> Sequence[Record]:
         """The records that count."""
         return [record for record in self.records if record.status == OK]

@@ -44,6 +44,9 @@ class Keeping:
     ) -> Kept:
         return self.stack.enter_context(start())
 
+    def measures(self, engine: str) -> None:
+        assert engine == "toy"
+
     def progress(self, stage: str, **_: object) -> None:
         """Nobody watches."""
 
@@ -53,7 +56,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callab
     """Measures the toy under a scheme and a schedule."""
     broker = Broker()
     monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
-    monkeypatch.setattr(passes, "topics", _made_when_named)
+    monkeypatch.setattr(passes, "topics", made_when_named)
 
     def run(scheme: str, schedule: Schedule, repeat: int = 0) -> Outcome:
         cluster = cast(Cluster, ToyCluster(broker, tmp_path))
@@ -79,7 +82,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callab
 
 
 @contextmanager
-def _made_when_named(
+def made_when_named(
     kafka: Broker, wanted: Mapping[str, int], *, appended: Sequence[str] = ()
 ) -> Iterator[None]:
     """The imitation of a broker makes a topic when it is asked for."""

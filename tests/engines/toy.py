@@ -18,7 +18,7 @@ from typing import Any, ClassVar, cast
 import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from harness.cluster.base import Action, Cluster, Node, Usage, Victim
+from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Usage, Victim
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
@@ -77,6 +77,8 @@ def answer(value: bytes, at_ms: int) -> dict[str, Any]:
 
 class Toy:
     """Copies on a thread of its own, as long as its node lives."""
+
+    name = "toy"
 
     def __init__(self, cluster: ToyCluster, setup: Setup) -> None:
         self.used = False
@@ -152,6 +154,8 @@ class Toy:
         while not self._stopping.is_set():
             alive = self._notice(alive)
             self._dead = self._dead or not alive
+            if not alive and self._scheme not in ("guess", "forget"):
+                self._cluster.felt.set()
             if (not alive and self._scheme == "wait") or (self._dead and self._scheme in _FOR_GOOD):
                 time.sleep(0.01)
                 continue
@@ -160,6 +164,8 @@ class Toy:
                 newest[message.partition()] = at
                 if message.value() and (alive or self._scheme == "guess"):
                     waiting.append(answer(message.value(), at))
+                elif message.value():
+                    self._cluster.felt.set()
             self._closed_ms = min(newest.values()) - DELAY_MS
             for result in waiting:
                 if result["window_start"] + WINDOW_MS <= self._closed_ms:
@@ -179,6 +185,7 @@ class Toy:
         else:
             self._send(producer, {**result, "length": 0}, Stability.TENTATIVE)
             guesses.append(result)
+            self._cluster.felt.set()
 
     def _correct(self, producer: Producer, guesses: list[dict[str, Any]]) -> None:
         """Take every tentative result back, and deliver the right one."""
@@ -236,10 +243,13 @@ class ToyCluster:
     """One node, and a broker in this process."""
 
     backend = "toy"
+    spec = ClusterSpec(racks=1, workers_per_rack=1)
 
     def __init__(self, broker: Any, run_directory: Path) -> None:
         self.kafka, self.run_directory = broker, run_directory
         self.dead: set[str] = set()
+        self.felt = threading.Event()
+        """The engine has met the failure, and its output shows it."""
 
     def nodes(self) -> Sequence[Node]:
         return [NODE]
@@ -262,10 +272,21 @@ class ToyCluster:
     def restore(self, report: Any) -> None:
         self.dead.clear()
 
+    def start(self, report: Any) -> None:
+        """Its broker runs."""
+
+    def tidy(self) -> None:
+        """It leaves nothing."""
+
+    def stop(self) -> None:
+        """Its broker goes on."""
+
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         if action is Action.KILL:
+            self.felt.clear()
             self.dead.add(target)
         else:
+            assert self.felt.wait(60), "the toy has not met the failure"
             self.dead.discard(target)
         return [Victim(node=target, reached=True, processes=(4711,), at_unix_s=time.time())]
 

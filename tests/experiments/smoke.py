@@ -27,6 +27,9 @@ class SmokeContext:
     def seed(self, *names: str | int) -> int:
         return experiment_seed(DEFAULT_SEED, self._id, 0, *names)
 
+    def measures(self, engine: str) -> None:
+        """Nobody keeps a record."""
+
     def progress(self, stage: str, **_: object) -> None:
         assert stage
 

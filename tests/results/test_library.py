@@ -127,6 +127,17 @@ def test_an_older_record_is_read_by_its_upgrade(
     assert set(load(measured).runs["root_seed"]) == {seed}
 
 
+def test_a_record_from_before_engines_were_named_is_read(measured: Path) -> None:
+    path = record_of(measured)
+    document = json.loads(path.read_text())
+    assert document["schema"] == 3
+    del document["engine"]
+    path.write_text(json.dumps({**document, "schema": 2}))
+    runs = load(measured).runs
+    assert len(runs) == 6
+    assert set(runs["engine"]) == {""}
+
+
 def test_a_failed_run_is_there_with_its_reason(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         raise RuntimeError("oh")

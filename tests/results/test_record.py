@@ -59,6 +59,18 @@ def test_how_a_run_ended(outcome: Outcome, status: str, reason: str | None) -> N
     assert record.question == QUESTION
 
 
+def test_a_record_names_the_engine_it_measured_and_so_does_its_campaign(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    measured = replace(QUESTION, backend="docker")
+    for number, engine in enumerate(("tasks", "structured")):
+        begun = replace(attempt(number + 1, at=1000.0 + number, question=measured), engine=engine)
+        keep(store, Record.completed(begun, Outcome(values={"y": 1}), seconds=0))
+    campaign = store.campaign(measured, "a", "here", 1, GRID)
+    assert [record.engine for record in campaign.records] == ["tasks", "structured"]
+    assert campaign.engines == ["structured", "tasks"]
+    assert campaign.backends == ["docker"]
+
+
 def test_a_failed_run_has_no_numbers() -> None:
     record = Record.failed(attempt(), "the broker died", seconds=1)
     assert (record.status, record.values, record.settled) == (FAILED, {}, False)

@@ -26,6 +26,7 @@ from harness.errors import EnvironmentFailure
 from harness.measure.collector import Message
 from workloads.base import Workload
 
+NAME = "structured"
 READY_S = 180.0
 """How long the applications may take to start."""
 REVIVAL_S = 60.0
@@ -42,6 +43,8 @@ _COMMITTED = "the next batch was committed, and with it all that had been proces
 
 class StructuredEngine:
     """Running applications of one scheme (`harness.engines.base.Engine`)."""
+
+    name = NAME
 
     def __init__(self, applications: Sequence[Application], cluster: Cluster) -> None:
         self.applications = applications
@@ -176,7 +179,7 @@ class StructuredEngine:
 class StructuredKind(EngineKind):
     """The stock engine as a choice."""
 
-    name = "structured"
+    name = NAME
     summary = "the workload as a stock Spark Structured Streaming query, nothing patched"
     schemes: ClassVar[Mapping[str, Needs]] = {
         "checkpoint": Needs(summary="one application over all racks, a checkpoint a trigger"),

@@ -42,6 +42,7 @@ from workloads.base import Workload
 from workloads.toolkit.accuracy import members_by_window
 from workloads.toolkit.local import run_locally
 
+NAME = "tasks"
 _LOOK_S = 0.02
 _SUMMARY = {
     "replay": "source replay: no checkpoint, ancestors recompute",
@@ -56,6 +57,8 @@ _SUMMARY = {
 
 class TaskEngine:
     """Warm processes, one pass at a time."""
+
+    name = NAME
 
     def __init__(self, setup: Setup, fleet: Fleet) -> None:
         self.setup, self.fleet = setup, fleet
@@ -305,7 +308,7 @@ class TaskEngine:
 class TaskEngineKind(EngineKind):
     """The engine as a choice."""
 
-    name = "tasks"
+    name = NAME
     summary = "the papers' task-level protocols, in long-lived tasks on Spark executors"
     schemes: ClassVar[Mapping[str, Needs]] = {
         name: Needs(summary=summary, nodes=2) for name, summary in _SUMMARY.items()

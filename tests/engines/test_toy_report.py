@@ -1,0 +1,123 @@
+"""From an engine that nobody knows to a page of the report: runner, pass, judge, record, page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pandas as pd
+import pytest
+
+from harness.claims import Claim, ClaimKind
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.engines import catalogue, passes
+from harness.engines.base import Setup
+from harness.engines.catalogue import ENGINES
+from harness.engines.run import LiveRun, measure
+from harness.experiment import Context, Experiment, Origin
+from harness.failures.generators import one_target
+from harness.report import build
+from harness.results import load
+from harness.results.record import OK, Outcome, Point, Profile
+from harness.results.store import Store
+from harness.results.tables import Results
+from harness.runner import Runner, RunSettings
+from tests.engines.test_toy import made_when_named
+from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
+from tests.load.test_generator import Broker
+from tests.toys import Watcher, toy
+
+SCHEMES = ("wait", "guess", "forget")
+SPEC = ClusterSpec(racks=1, workers_per_rack=1)
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """What a module under ``experiments/`` does for a live engine, and nothing more."""
+    wanted = LiveRun(
+        engine="toy",
+        setup=Setup(scheme=str(point["scheme"])),
+        workload=WORKLOAD,
+        interval_s=0.1,
+        rate_per_s=100,
+        load_s=2.5,
+        warmup_s=0,
+        first_warmup_s=0,
+        settle_s=0.5,
+        schedule=one_target("r1n1", at_s=0.8, restart_after_s=0.7),
+        timed=False,
+    )
+    return measure(wanted, context.cluster(SPEC), context)
+
+
+def table(results: Results) -> pd.DataFrame:
+    columns = ["scheme", "output_equals_truth", "output_equals_twin", "tentative", "corrections"]
+    return results.frame[[*columns, "uncorrected", "accuracy_first"]]
+
+
+def claims(frame: pd.DataFrame) -> Sequence[Claim]:
+    """The same sentences for whatever delivers: accuracy 1 is none of them."""
+    by_scheme = frame.set_index("scheme")
+    return [
+        Claim(
+            text=f"under {scheme} the stable output equals the twin's",
+            kind=ClaimKind.INVARIANT,
+            held=bool(by_scheme.loc[scheme, "output_equals_twin"]),
+            measured=by_scheme.loc[scheme].to_dict(),
+        )
+        for scheme in SCHEMES
+    ]
+
+
+def experiment() -> Experiment:
+    return replace(
+        toy(run),
+        origin=Origin.MEASURED,
+        grid={profile: [{"scheme": scheme} for scheme in SCHEMES] for profile in Profile},
+        repeats=dict.fromkeys(Profile, 1),
+        table=table,
+        claims=claims,
+        draw=lambda frame, figure: figure.subplots().bar(frame["scheme"], frame["accuracy_first"]),
+    )
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
+    broker = Broker()
+    monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
+    monkeypatch.setattr(passes, "topics", made_when_named)
+    yield cast(Cluster, ToyCluster(broker, tmp_path))
+    broker.close()
+
+
+@pytest.mark.slow
+def test_a_toy_is_measured_judged_and_reported_as_any_engine(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [experiment()])
+    store, settings = Store(tmp_path / "results"), RunSettings(profile=Profile.SMOKE)
+    runner = Runner(
+        store, lambda _: cluster, Watcher(), backend="toy", backend_code="tests.engines.toy"
+    )
+    records = runner.execute(runner.plan([experiment()], settings), settings)
+    assert [record.status for record in records] == [OK] * 3, [r.reason for r in records]
+    assert {(record.engine, record.backend) for record in records} == {("toy", "toy")}
+
+    written = build.write_report(store)
+    verdicts = {claim.text.split()[1]: claim.held for claim in written.claims}
+    assert verdicts == {"wait": True, "guess": True, "forget": False}
+    (guess,) = (record.values for record in records if record.point["scheme"] == "guess")
+    assert guess["corrections"] == guess["tentative"] > 0
+    assert guess["uncorrected"] == 0
+    page = (written.index.parent / "stock.html").read_text()
+    assert "engine toy on toy" in page
+    assert "under guess the stable output equals the twin" in page
+    documents = json.loads((written.index.parent / "claims.json").read_text())
+    assert [document["engines"] for document in documents] == [["toy"]] * 3
+
+    results = load(tmp_path / "results")
+    assert set(results.runs["engine"]) == set(results.runs["backend"]) == {"toy"}
+    assert {"twin", "failed"} == set(results.timelines["pass"])
+    assert set(results.recoveries["target"]) == {"r1n1"}
