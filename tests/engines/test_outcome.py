@@ -487,11 +487,12 @@ def test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like() -> 
     """One that could not even be stopped afterwards had stalled before."""
     behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
     rest = deliveries().query("arrival_s < 10")
-    broken = record(rest, failures=injected(), drained=False, stalled=True, died="its query")
-    found = judged(broken, behind).values
-    assert found["recovery_why_not"] == Unrecovered.STALLED.value
-    assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
-    assert found["output_equals_twin"] is False
+    for died in (None, "its query did not end"):
+        broken = record(rest, failures=injected(), drained=False, stalled=True, died=died)
+        found = judged(broken, behind).values
+        assert found["recovery_why_not"] == "the engine stalled: it delivered nothing more"
+        assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
+        assert found["output_equals_twin"] is False
 
 
 def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
