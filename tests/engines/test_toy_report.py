@@ -10,6 +10,7 @@ from typing import cast
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Cluster, ClusterSpec
@@ -57,6 +58,13 @@ def table(results: Results) -> pd.DataFrame:
     return results.frame[[*columns, "uncorrected", "accuracy_first"]]
 
 
+def draw(frame: pd.DataFrame, figure: Figure) -> None:
+    axes = figure.subplots()
+    axes.bar(frame["scheme"], frame["accuracy_first"])
+    axes.set_xlabel("scheme")
+    axes.set_ylabel("accuracy (1)")
+
+
 def claims(frame: pd.DataFrame) -> Sequence[Claim]:
     """The same sentences for whatever delivers: accuracy 1 is none of them."""
     by_scheme = frame.set_index("scheme")
@@ -65,7 +73,7 @@ def claims(frame: pd.DataFrame) -> Sequence[Claim]:
             text=f"under {scheme} the stable output equals the twin's",
             kind=ClaimKind.INVARIANT,
             held=bool(by_scheme.loc[scheme, "output_equals_twin"]),
-            measured=by_scheme.loc[scheme].to_dict(),
+            measured={"accuracy": by_scheme.loc[scheme, "accuracy_first"]},
         )
         for scheme in SCHEMES
     ]
@@ -79,7 +87,7 @@ def experiment() -> Experiment:
         repeats=dict.fromkeys(Profile, 1),
         table=table,
         claims=claims,
-        draw=lambda frame, figure: figure.subplots().bar(frame["scheme"], frame["accuracy_first"]),
+        draw=draw,
     )
 
 

@@ -127,6 +127,11 @@ def all_alike(table: pd.DataFrame) -> None:
     table["utilization"] = 0.5
 
 
+def off_at_short_intervals_too(table: pd.DataFrame) -> None:
+    """The shortest interval is as far off as the longest."""
+    table.loc[table["interval_min"] == table["interval_min"].min(), "off"] = -0.4
+
+
 BENT: list[tuple[str, int, Bend]] = [
     ("intervals/single-process", 0, peak_elsewhere),
     ("intervals/single-process", 1, peak_elsewhere),
@@ -165,6 +170,7 @@ BENT: list[tuple[str, int, Bend]] = [
     ("intervals/non-exponential", 0, add("off", 1e-6)),
     ("intervals/non-exponential", 1, add("deviation", 9.0)),
     ("intervals/non-exponential", 2, add("off", 0.5)),
+    ("intervals/non-exponential", 2, off_at_short_intervals_too),
     ("intervals/non-exponential", 3, add("lost_percent", 1.0)),
     ("intervals/lanl-systems", 0, add("off_spare", 2.0)),
     ("intervals/lanl-systems", 2, add("lost_percent", 1.0)),
