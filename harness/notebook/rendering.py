@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.errors import EnvironmentFailure, UsageError
@@ -37,20 +38,22 @@ def render(notebook: Path, folder: Path) -> Path:
     from nbconvert import HTMLExporter
 
     content: Any = nbformat.read(notebook, as_version=4)
-    client = NotebookClient(
-        content,
-        # Sockets in a directory of this user's, not ports that others could reach.
-        km=AsyncKernelManager(kernel_name="python3", transport="ipc"),
-        timeout=_CELL_TIMEOUT_S,
-        resources={"metadata": {"path": str(ROOT)}},
-    )
-    try:
-        client.execute()
-    except CellExecutionError as error:
-        raise EnvironmentFailure(
-            f"{notebook.name}: a cell failed: {error.ename}: {error.evalue}",
-            remedy="open it with ./faultline notebooks and run it cell by cell",
-        ) from error
+    # Sockets in a directory of this user's alone, not ports that others could reach. Without a
+    # path of their own they would lie where the kernel works, which is not where we do.
+    with TemporaryDirectory(prefix="faultline-kernel-") as sockets:
+        client = NotebookClient(
+            content,
+            km=AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel"),
+            timeout=_CELL_TIMEOUT_S,
+            resources={"metadata": {"path": str(ROOT)}},
+        )
+        try:
+            client.execute()
+        except CellExecutionError as error:
+            raise EnvironmentFailure(
+                f"{notebook.name}: a cell failed: {error.ename}: {error.evalue}",
+                remedy="open it with ./faultline notebooks and run it cell by cell",
+            ) from error
     exporter = HTMLExporter(
         mathjax_url="", require_js_url="", jquery_url="", jupyter_widgets_base_url="", theme="light"
     )
@@ -84,6 +87,7 @@ def strip(notebook: Path) -> bool:
 
 
 def lab_command(names: Sequence[Path]) -> list[str]:
-    """What opens JupyterLab on the notebooks."""
+    """What opens JupyterLab on the notebooks. Its kernels' sockets lie beside their connection
+    files, in Jupyter's own directory of this user."""
     chosen = names[0] if len(names) == 1 else NOTEBOOKS
     return [sys.executable, "-m", "jupyterlab", "--KernelManager.transport=ipc", str(chosen)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -68,22 +69,40 @@ def test_outputs_are_taken_out(tmp_path: Path) -> None:
     assert not strip(copy)
 
 
-def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
+def rendered(source: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """A notebook with this one cell of code, rendered from within the directory ``work``."""
     document = json.loads((ROOT / "notebooks" / "tour.ipynb").read_text())
-    document["cells"][1]["source"] = ["load_nothing()"]
-    (tmp_path / "broken.ipynb").write_text(json.dumps(document))
+    document["cells"] = [{**document["cells"][1], "source": [source]}]
+    (place / "one.ipynb").write_text(json.dumps(document))
+    (place / "work").mkdir()
     script = (
         "import sys; from pathlib import Path; from harness.notebook import rendering as r;"
         "r.render(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script, str(tmp_path / "broken.ipynb"), str(tmp_path)],
-        cwd=ROOT,
+    return subprocess.run(
+        [sys.executable, "-P", "-c", script, str(place / "one.ipynb"), str(place / "html")],
+        cwd=place / "work",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "broken.ipynb: a cell failed: NameError" in done.stderr
+
+
+def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
+    done = rendered("load_nothing()", tmp_path)
+    assert "one.ipynb: a cell failed: NameError" in done.stderr
+
+
+def test_it_is_rendered_from_any_directory_and_leaves_nothing_there(tmp_path: Path) -> None:
+    """The kernel works in the checkout, the renderer where the user is: their sockets lie in
+    neither."""
+    before = set(ROOT.iterdir())
+    done = rendered("6 * 7", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "42" in (tmp_path / "html" / "one.html").read_text()
+    assert not list((tmp_path / "work").iterdir())
+    assert not [path for path in set(ROOT.iterdir()) - before if "kernel" in path.name]
 
 
 def test_an_unknown_notebook_is_refused() -> None:
