@@ -172,7 +172,7 @@ def test_the_report_is_one_file_with_every_verdict(
     }
     assert set(documents[0]) == {
         "experiment", "figure", "paper", "kind", "text", "held", "measured", "profile",
-        "machine_name",
+        "machine_name", "engines",
     }  # fmt: skip
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 
