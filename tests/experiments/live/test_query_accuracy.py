@@ -12,6 +12,7 @@ from experiments.live._six_nodes import SPEC
 from experiments.live.query_accuracy import HERE, THERE
 from harness.claims import Claim
 from harness.figures.style import new_figure, styled
+from harness.results.record import Outcome
 
 
 def made_up() -> dict[str, pd.DataFrame]:
@@ -71,16 +72,27 @@ def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) ->
     assert set(placement) == set(HERE)
     assert len(slots) == len(SPEC.node_names)
     assert sum(slots[node] for node in THERE) == len(plan)
-    assert sum(slots[node] for node in HERE) >= tasks
+    assert [slots[node] for node in HERE] == [tasks] * len(HERE), "the last to die takes all"
+
+
+def outcome(begins: list[float], arrivals: list[float]) -> Outcome:
+    windows = pd.DataFrame({"window_start_s": begins, "members": 10, "first": [10, 4, 6, 10]})
+    results = pd.DataFrame({"pass": "failed", "window_start_s": begins, "arrival_s": arrivals})
+    return Outcome(series={"accuracy": windows, "results": results})
 
 
 def test_only_windows_within_the_failure_count() -> None:
     chosen = query_accuracy.query("Q1", 1)  # windows of 4 s, the rack away from 5 to 14 s
-    windows = pd.DataFrame(
-        {"window_start_s": [4.0, 5.0, 10.0, 11.0], "members": 10, "first": [10, 4, 6, 10]}
-    )
-    assert query_accuracy.measured_accuracy(windows, chosen) == pytest.approx(0.5)
-    assert query_accuracy.measured_accuracy(windows[:1], chosen) is None
+    found = outcome([4.0, 5.0, 10.0, 11.0], [8.1, 9.1, 14.1, 15.1])
+    assert query_accuracy.measured_accuracy(found, chosen) == pytest.approx(0.5)
+    outside = outcome([1.0, 2.0, 3.0, 4.0], [5.1, 6.1, 7.1, 8.1])
+    assert query_accuracy.measured_accuracy(outside, chosen) is None
+
+
+def test_what_came_when_the_rack_was_back_is_missing() -> None:
+    chosen = query_accuracy.query("Q1", 1)
+    late = outcome([4.0, 5.0, 10.0, 11.0], [8.1, 9.1, 15.0, 15.1])
+    assert query_accuracy.measured_accuracy(late, chosen) == pytest.approx(0.2)
 
 
 def test_it_is_drawn() -> None:

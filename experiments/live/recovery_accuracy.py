@@ -1,0 +1,294 @@
+"""ppa TKDE Fig. 20, live: accuracy of Q1 and Q2 while nodes come back one after the other.
+
+All nodes are killed at once and come back in turn, each with room for its share of the tasks, so
+that the tasks are restored in the planner's order: INC's, which completes one MC-tree after the
+other, or TO's, which goes down the topology. Nothing is replicated; what is there computes
+tentative output. Its accuracy between two arrivals is the share of the twin's answers that it has,
+and beside it stands the OF of the tasks that are back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.live import query_accuracy
+from experiments.live._judged import CHECKED, equal_output
+from experiments.live._six_nodes import SPEC
+from experiments.live.query_accuracy import BATCH_S, LATE_S, QUERIES, Query, on_time, topology_of
+from experiments.ppa import _random
+from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
+from harness.claims import Claim, ClaimKind
+from harness.cluster.base import TOGETHER, Action
+from harness.engines.base import Setup
+from harness.engines.run import LiveRun, Variant, measure_each, together
+from harness.experiment import Context, Experiment, Origin
+from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.figures.style import PLANNERS, stamp
+from harness.planning.catalogue import recovery_order
+from harness.planning.incremental import fidelity_curve
+from harness.results.record import Outcome, Point, Profile
+from harness.results.tables import Results
+from harness.topology.model import Topology
+from workloads.traffic import traffic_jams
+from workloads.worldcup import world_cup
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NODES = len(SPEC.node_names)
+KILL_AT_S = 5.0
+FIRST_S = 2.5
+"""From the kill until the first nodes are back: longer than a process needs to start."""
+SETTLE_S = 1.5
+"""After an arrival, in which tasks are restored: no window counts that begins in it."""
+WINDOWS_S = {"Q1": 2.0, "Q2": 4.0}
+"""Shorter than in `live/query-accuracy`, so that whole windows fit between two arrivals."""
+CHECKPOINT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """How nodes come back."""
+
+    steps: int
+    """In so many groups of equal size."""
+    window_s: float
+    slide_s: float
+
+    @property
+    def each_s(self) -> float:
+        """Between two of them: what is restored has settled, and a window fits behind it."""
+        return float(np.ceil(SETTLE_S + self.window_s + self.slide_s))
+
+    @property
+    def away_s(self) -> tuple[float, ...]:
+        """Node to how long it stays away."""
+        per = NODES // self.steps
+        return tuple(FIRST_S + (node // per) * self.each_s for node in range(NODES))
+
+    @property
+    def over_s(self) -> float:
+        """From the kill until the last step has been seen."""
+        return FIRST_S + self.steps * self.each_s
+
+    def inside(self, step: int) -> tuple[float, float]:
+        """From when on windows may begin, and until when they have to end, while ``step`` groups
+        are back, in seconds of the pass."""
+        back_s = KILL_AT_S + FIRST_S + (step - 1) * self.each_s if step else KILL_AT_S
+        end_s = KILL_AT_S + FIRST_S + step * self.each_s
+        return back_s + (SETTLE_S if step else 0.0), end_s
+
+
+STEPS = {Profile.SMOKE: 2, Profile.QUICK: 3, Profile.PAPER: 6}
+
+
+def shortened(name: str, seed: int) -> Query:
+    """The queries of `live/query-accuracy` with `WINDOWS_S`."""
+    whole = query_accuracy.query(name, seed)
+    if name == "Q1":
+        workload = world_cup(seed=seed, partitions=20, window_s=WINDOWS_S[name], slide_s=1)
+    else:
+        workload = traffic_jams(
+            seed=seed,
+            users=5_000,
+            segments=200,
+            partitions=8,
+            window_s=WINDOWS_S[name],
+            slide_s=2,
+        )
+    return replace(whole, workload=workload)
+
+
+def setup(tasks: int, order: Sequence[int], away_s: Sequence[float]) -> Setup:
+    """Tasks dealt to all nodes, with no more room on each than its own tasks take."""
+    placement = [task % NODES for task in range(tasks)]
+    slots = [placement.count(node) for node in range(NODES)]
+    return Setup(
+        scheme="ppa",
+        parameters={
+            "recovery_order": ",".join(map(str, order)),
+            "placement": ",".join(map(str, placement)),
+            "slots": ",".join(map(str, slots)),
+            "checkpoint_s": CHECKPOINT_S,
+            "restart_s": ",".join(f"{seconds:g}" for seconds in away_s),
+        },
+    )
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """Both orders of one query: a twin, and the same input once for each."""
+    name = str(point["query"])
+    chosen = shortened(name, context.seed("input", name))
+    arrivals = Arrivals(
+        steps=STEPS[context.profile],
+        window_s=chosen.workload.window_s,
+        slide_s=chosen.workload.slide_s,
+    )
+    topology = topology_of(chosen)
+    orders = {who: list(recovery_order(who).order(topology)) for who in ORDERS}
+    kill = Schedule(
+        events=[
+            FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target=TOGETHER.join(SPEC.node_names))
+        ],
+        origin="all nodes at once",
+    )
+    setups = {
+        who: setup(topology.task_count, order, arrivals.away_s) for who, order in orders.items()
+    }
+    wanted = LiveRun(
+        workload=chosen.workload,
+        engine="tasks",
+        setup=setups[ORDERS[0]],
+        interval_s=BATCH_S,
+        rate_per_s=chosen.rate_per_s,
+        load_s=KILL_AT_S + arrivals.over_s + 1,
+        warmup_s=0,
+        first_warmup_s=3,
+        settle_s=1,
+        schedule=NO_FAILURES,
+        timed=False,
+    )
+    variants = {who: Variant(setup=each, schedule=kill) for who, each in setups.items()}
+    outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
+    rows = []
+    for who, order in orders.items():
+        windows = on_time(outcomes[who].series["accuracy"], outcomes[who].series["results"])
+        for step in range(arrivals.steps + 1):
+            fidelity = restored_fidelity(topology, order, step, arrivals.steps)
+            rows.append((who, step / arrivals.steps, fidelity, accuracy(windows, arrivals, step)))
+    merged = together(outcomes)
+    frame = pd.DataFrame(rows, columns=["planner", "arrived", "value", "measured"])
+    return Outcome(
+        values={**merged.values, "tasks": topology.task_count},
+        series={"curves": frame, **merged.series},
+        invalid=merged.invalid,
+    )
+
+
+def restored_fidelity(topology: Topology, order: Sequence[int], step: int, steps: int) -> float:
+    """OF of the first tasks in ``order`` for which the nodes that are back have room."""
+    per = NODES // steps
+    placement = [task % NODES for task in range(topology.task_count)]
+    room = sum(node < step * per for node in placement)
+    _, values = fidelity_curve(topology, order)
+    return float(values[room])
+
+
+def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | None:
+    """Of the first versions of the windows that lie between two arrivals of nodes; None if none
+    does. What came after the next arrival was not there when it was asked for."""
+    from_s, until_s = arrivals.inside(step)
+    begin = windows["window_start_s"]
+    inside = windows[(begin >= from_s) & (begin + arrivals.window_s <= until_s)]
+    there = inside[inside["arrival_s"] <= until_s + LATE_S]
+    members = float(inside["members"].sum())
+    return float(there["first"].sum()) / members if members else None
+
+
+def table(results: Results) -> dict[str, pd.DataFrame]:
+    """``curves``: per query, order and share of nodes that are back, OF and measured accuracy;
+    ``passes``: what the judge says of each pass."""
+    found = results.series("curves", ("query",))
+    by, measures = ["query", "planner", "arrived"], ["value", "measured"]
+    passes = results.series("variants", ("query",))
+    wanted = ["query", "variant", *CHECKED, "difference_from_truth", "tentative", "uncorrected"]
+    passes = passes.reindex(columns=wanted)
+    if not len(found):
+        return {"curves": pd.DataFrame(columns=[*by, *measures]), "passes": passes}
+    means = found.groupby(by, sort=False)[measures].mean().reset_index()
+    return {"curves": means, "passes": passes}
+
+
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """A panel per query: OF dashed, live accuracy solid; the axes of `ppa/recovery-accuracy`."""
+    panels = figure.subplots(1, len(QUERIES), sharey=True)
+    for axes, query in zip(panels, QUERIES, strict=True):
+        mine = tables["curves"][tables["curves"]["query"] == query]
+        for name in ORDERS:
+            _draw_order(axes, mine[mine["planner"] == name].sort_values("arrived"), name)
+        axes.set_title(query, loc="left")
+        axes.set_xlabel("resources that have arrived (share)")
+        axes.set_xlim(-0.03, 1.03)
+        axes.set_ylim(-0.03, 1.03)
+    panels[0].set_ylabel("OF and query accuracy (share)")
+    panels[-1].legend(loc="upper left")
+    stamp(figure, "6 nodes of 2 racks on one machine, all killed at once, back one after the other")
+
+
+def _draw_order(axes: Axes, part: pd.DataFrame, name: str) -> None:
+    look = PLANNERS[name]
+    for measure, line, label in (("value", "--", "OF"), ("measured", "-", "accuracy, live")):
+        axes.step(
+            part["arrived"], part[measure], where="post", color=look.color, linestyle=line,
+            marker=look.marker, markersize=5, label=f"{look.label}, {label}",
+        )  # fmt: skip
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
+    """Nothing lost; INC ahead; how far accuracy is from OF."""
+    curves = tables["curves"]
+    wide = curves.pivot_table(index=["query", "arrived"], columns="planner", values="measured")
+    wide = wide.reindex(columns=list(ORDERS)).dropna()
+    margin = (wide["inc"] - wide["to"]).groupby("query").mean()
+    known = curves.dropna(subset=["measured"])
+    apart = (known["measured"] - known["value"]).abs()
+    distance = apart.groupby([known["query"], known["planner"]]).mean()
+    both = set(margin.index) == set(QUERIES)
+    return [
+        equal_output(tables["passes"]),
+        Claim(
+            text="INC outperforms TO in accuracy on both queries",
+            kind=ClaimKind.PAPER,
+            held=bool((margin > 0).all()) if both else None,
+            measured={"mean_margin": margin.round(3).to_dict(), "arrivals": len(wide)},
+        ),
+        *(
+            Claim(
+                text=f"The accuracy of {query} is close to its OF for both orders",
+                kind=ClaimKind.PAPER,
+                held=bool(distance[query].max() <= CLOSE) if query in set(known["query"]) else None,
+                measured={
+                    "mean_distance": distance[query].round(3).to_dict()
+                    if query in set(known["query"])
+                    else {},
+                    "tolerance": CLOSE,
+                },
+            )
+            for query in QUERIES
+        ),
+    ]
+
+
+GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
+EXPERIMENT = Experiment(
+    id="live/recovery-accuracy",
+    paper="Faultline, beside " + _random.JOURNAL,
+    figure="Figure 20, live",
+    title="Accuracy of Q1 and Q2 while resources come back, live",
+    statement="INC is better than TO in accuracy; the accuracy follows OF for both.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.tasks.engine"],
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 110.0, Profile.PAPER: 300.0},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "Q1 has 20-4-1 tasks and windows of 2 s, Q2 8-8-8-1 and windows of 4 s every 2 s on a "
+        f"clock {query_accuracy.QUICKER:g} times the papers'. Six nodes; quick: two come back at a "
+        "time.",
+        f"Measured on the first versions of windows that begin {SETTLE_S} s after an arrival or "
+        "later and end before the next one. Restored tasks go back to their last checkpoint and "
+        "catch up; what is given after the next arrival counts as missing.",
+    ),
+    figure_size_in=(10.0, 4.2),
+    smoke_covered_by="stock/worker-kill",
+)

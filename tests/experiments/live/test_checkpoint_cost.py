@@ -1,0 +1,67 @@
+"""Cost of checkpoints live: what is counted, and claims that can hold and can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.live import checkpoint_cost
+from experiments.live._topology import SPEC
+from harness.figures.style import new_figure, styled
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows: list[dict[str, Any]] = [
+        {"rate": rate, "faster": 10.0, "interval_s": interval_s, "ratio": 1.2 / interval_s}
+        for rate in (1_000, 2_000)
+        for interval_s in (1, 2, 5, 15)
+    ]
+    passes = pd.DataFrame(
+        [
+            {"rate": 1_000, "variant": "none", "output_equals_truth": True},
+            {"rate": 1_000, "variant": "every-1s", "output_equals_truth": True},
+        ]
+    )
+    return {"costs": pd.DataFrame(rows), "passes": passes}
+
+
+def test_every_sentence_can_hold_and_can_fail() -> None:
+    assert [claim.held for claim in checkpoint_cost.claims(made_up())] == [True] * 3
+    table = made_up()
+    table["costs"]["ratio"] = 0.2
+    table["passes"].loc[0, "output_equals_truth"] = False
+    assert [claim.held for claim in checkpoint_cost.claims(table)] == [False] * 3
+
+
+def test_nothing_measured_nothing_judged() -> None:
+    table = made_up()
+    empty = {name: frame[:0] for name, frame in table.items()}
+    assert [claim.held for claim in checkpoint_cost.claims(empty)] == [None] * 3
+
+
+def test_only_the_nodes_of_synthetic_tasks_count_and_only_while_windows_are_full() -> None:
+    source = SPEC.node_names[17]
+    usage = pd.DataFrame(
+        [
+            {"pass": which, "who": who, "at_s": at_s, "cpu_s": factor * at_s}
+            for which, factor in (("failed", 1.0), ("twin", 100.0))
+            for who in (SPEC.node_names[0], SPEC.node_names[14], source)
+            for at_s in (0.0, 4.0, 10.0)
+        ]
+    )
+    found = checkpoint_cost.node_cpu_s(usage, from_s=3.0, until_s=9.0)
+    assert found == pytest.approx(2 * 6.0)
+
+
+def test_checkpoints_within_the_counted_time() -> None:
+    assert len(checkpoint_cost.checkpoints_of(1)) == 60
+    assert len(checkpoint_cost.checkpoints_of(15)) == 4
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure()
+        checkpoint_cost.draw(made_up(), figure)
+    assert len(figure.axes) == 1

@@ -1,0 +1,60 @@
+"""Planners by live accuracy: shared passes, and claims that can hold and can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.live import query_accuracy, query_fidelity
+from harness.figures.style import new_figure, styled
+
+SHARES = {"dp": 0.6, "sa": 0.55, "greedy": 0.2}
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows: list[dict[str, Any]] = [
+        {"query": name, "planner": who, "ratio": 0.3, "value": share, "measured": share,
+         "computed": share}
+        for name in query_accuracy.QUERIES
+        for who, share in SHARES.items()
+    ]  # fmt: skip
+    passes = pd.DataFrame(
+        [
+            {"query": "Q1", "variant": "dp-0.3", "output_equals_truth": True,
+             "output_equals_twin": True, "contradictions": 0, "kills_done": 3,
+             "difference_from_truth": ""}
+        ]
+    )  # fmt: skip
+    return {"plans": pd.DataFrame(rows), "passes": passes}
+
+
+def test_every_sentence_can_hold_and_can_fail() -> None:
+    assert [claim.held for claim in query_fidelity.claims(made_up())] == [True] * 3
+    table = made_up()
+    table["plans"]["measured"] = 0.9 - table["plans"]["measured"]
+    table["plans"].loc[table["plans"]["planner"] == "dp", "measured"] = 0.8
+    table["passes"]["kills_done"] = 0
+    assert [claim.held for claim in query_fidelity.claims(table)] == [False] * 3
+
+
+def test_nothing_measured_nothing_judged() -> None:
+    table = made_up()
+    table["plans"]["measured"] = None
+    assert [claim.held for claim in query_fidelity.claims(table)] == [True, None, None]
+
+
+@pytest.mark.parametrize("name", query_accuracy.QUERIES)
+def test_plans_fit_into_their_budget_and_differ(name: str) -> None:
+    topology = query_accuracy.topology_of(query_accuracy.query(name, 1))
+    plans = query_fidelity.plans_of(topology, (0.3,))
+    assert all(len(plan.tasks) <= 7 for plan in plans.values())
+    assert plans["greedy", 0.3].tasks != plans["sa", 0.3].tasks
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure()
+        query_fidelity.draw(made_up(), figure)
+    assert len(figure.axes) == 4

@@ -1,0 +1,102 @@
+"""Accuracy while nodes come back: room, steps, what counts, and claims that can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.live import query_accuracy, recovery_accuracy
+from experiments.live.recovery_accuracy import KILL_AT_S, NODES, Arrivals
+from experiments.ppa.recovery_accuracy import ORDERS
+from harness.figures.style import new_figure, styled
+from harness.planning.catalogue import recovery_order
+
+ARRIVALS = Arrivals(steps=3, window_s=2.0, slide_s=1.0)
+
+
+def made_up() -> dict[str, pd.DataFrame]:
+    rows: list[dict[str, Any]] = [
+        {"query": name, "planner": who, "arrived": step / 3, "value": share, "measured": share}
+        for name in query_accuracy.QUERIES
+        for who, bend in (("inc", 1.0), ("to", 3.0))
+        for step in range(4)
+        for share in [(step / 3) ** bend]
+    ]
+    passes = pd.DataFrame(
+        [
+            {"query": "Q1", "variant": "inc", "output_equals_truth": True,
+             "output_equals_twin": True, "contradictions": 0, "kills_done": 6,
+             "difference_from_truth": ""}
+        ]
+    )  # fmt: skip
+    return {"curves": pd.DataFrame(rows), "passes": passes}
+
+
+def test_every_sentence_can_hold_and_can_fail() -> None:
+    assert [claim.held for claim in recovery_accuracy.claims(made_up())] == [True] * 4
+    table = made_up()
+    table["curves"]["measured"] = 1 - table["curves"]["measured"]
+    table["passes"]["output_equals_twin"] = False
+    assert [claim.held for claim in recovery_accuracy.claims(table)] == [False] * 4
+
+
+def test_nothing_measured_nothing_judged() -> None:
+    table = made_up()
+    table["curves"]["measured"] = None
+    assert [claim.held for claim in recovery_accuracy.claims(table)] == [True, None, None, None]
+
+
+def test_nodes_come_back_in_groups() -> None:
+    assert ARRIVALS.away_s == (2.5, 2.5, 7.5, 7.5, 12.5, 12.5)
+    assert ARRIVALS.inside(0) == (KILL_AT_S, KILL_AT_S + 2.5)
+    assert ARRIVALS.inside(1) == (KILL_AT_S + 4.0, KILL_AT_S + 7.5)
+    assert ARRIVALS.inside(3)[1] == KILL_AT_S + ARRIVALS.over_s
+
+
+@pytest.mark.parametrize("name", query_accuracy.QUERIES)
+@pytest.mark.parametrize("steps", sorted(set(recovery_accuracy.STEPS.values())))
+def test_a_window_fits_into_every_step_and_all_tasks_into_the_last(name: str, steps: int) -> None:
+    chosen = recovery_accuracy.shortened(name, 1)
+    workload = chosen.workload
+    arrivals = Arrivals(steps=steps, window_s=workload.window_s, slide_s=workload.slide_s)
+    for step in range(1, steps + 1):
+        from_s, until_s = arrivals.inside(step)
+        begins = [n * workload.slide_s for n in range(int(until_s))]
+        assert any(from_s <= at_s <= until_s - workload.window_s for at_s in begins)
+    topology = query_accuracy.topology_of(chosen)
+    for who in ORDERS:
+        order = list(recovery_order(who).order(topology))
+        given = recovery_accuracy.setup(topology.task_count, order, arrivals.away_s).parameters
+        assert sum(map(int, str(given["slots"]).split(","))) == topology.task_count
+        assert len(str(given["restart_s"]).split(",")) == NODES
+        shares = [
+            recovery_accuracy.restored_fidelity(topology, order, step, steps)
+            for step in range(steps + 1)
+        ]
+        assert shares[0] == 0
+        assert shares[-1] == pytest.approx(1)
+
+
+def test_what_comes_after_the_next_arrival_is_missing() -> None:
+    windows = pd.DataFrame(
+        {"window_start_s": [8.0, 9.0, 10.0, 11.0], "members": 10, "first": [9, 8, 6, 9]}
+    )
+    results = pd.DataFrame(
+        {
+            "pass": ["failed"] * 3 + ["twin"],
+            "window_start_s": [9.0, 10.0, 10.0, 8.0],
+            "arrival_s": [11.1, 12.2, 20.0, 10.0],
+        }
+    )
+    seen = query_accuracy.on_time(windows, results)
+    assert recovery_accuracy.accuracy(seen, ARRIVALS, 1) == pytest.approx(8 / 20)
+    assert recovery_accuracy.accuracy(seen, ARRIVALS, 3) is None
+
+
+def test_it_is_drawn() -> None:
+    with styled():
+        figure = new_figure()
+        recovery_accuracy.draw(made_up(), figure)
+    assert len(figure.axes) == 2
