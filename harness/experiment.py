@@ -155,7 +155,11 @@ class Experiment:
     accepts: frozenset[str] = frozenset()
     """Names of the user's options that this experiment understands."""
     actions: frozenset[Action] = frozenset()
-    """What its failures do to nodes, where not every backend of a cluster can."""
+    """What its failures do to nodes, where not every backend of a cluster can. On one that cannot,
+    every run of it is a recorded skip, and nothing is started."""
+    early: bool = False
+    """Whether it is made right after what is computed in seconds, before what takes minutes, so
+    that someone who reproduces everything soon has something measured to look at."""
     keeps: Callable[[Point], str] | None = None
     """What the run of a point opens and keeps warm: runs of one command for which this is the same
     come one after the other, because opening it takes half a minute."""

@@ -1,4 +1,4 @@
-"""Runs experiments: cheapest first, one record a run, resuming where the last command stopped.
+"""Runs experiments: short ones first, one record a run, resuming where the last command stopped.
 
 A run that already has a valid record of the same code, seed, options and machine is not run
 again, so an interrupted command goes on where it was when it is given once more.
@@ -19,9 +19,9 @@ from statistics import median
 from typing import Any, Protocol
 
 from harness.catalogue import estimate_s
-from harness.cluster.backends import BACKENDS, DEFAULT
+from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.computing import Made, SideBySide, Task
+from harness.computing import AT_ONCE, Made, SideBySide, Task
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
@@ -78,6 +78,13 @@ class PlannedRun:
     done: bool
     seconds: float
     """How long it takes, roughly: what it took on this machine if it was made here before."""
+    skipped: str | None = None
+    """Why this cluster cannot make it."""
+
+    @property
+    def computed(self) -> bool:
+        """Whether another process may make it, beside others of its kind."""
+        return self.skipped is None and not self.done and SideBySide.takes(self.experiment)
 
 
 class Observer(Protocol):
@@ -110,6 +117,9 @@ LOGS, LOG_ENDINGS, LOG_BYTES = "logs", (".log", ".out", ".err"), 1_000_000
 
 LEARNED_FROM = 15
 """How many of the last runs an estimate rests on."""
+
+SOON_S = 15.0
+"""What an experiment takes whose figure comes before the first measured one."""
 
 ATTEMPTS = 3
 """How often one command makes a run that stays invalid or in doubt."""
@@ -253,17 +263,15 @@ class Runner:
         make_cluster: Callable[[ClusterSpec], Cluster],
         observer: Observer,
         *,
-        backend: str = DEFAULT,
-        backend_code: str = BACKENDS[DEFAULT].code,
+        backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
     ) -> None:
-        """``backend`` and ``backend_code``: `Backend.name` and `Backend.code`, for the records of
-        what is measured on its clusters. ``hold`` is called with the run directory of the cluster
-        after a run failed, before it is stopped."""
+        """``backend``: what ``make_cluster`` makes clusters of. ``hold`` is called with the run
+        directory of the cluster after a run failed, before it is stopped."""
         self._store = store
         self._pool = ClusterPool(make_cluster)
         self._observer = observer
-        self._backend, self._backend_code = backend, backend_code
+        self._backend = backend
         self._hold = hold
         self._codes: dict[str, str] = {}
         self._environment_failed = False
@@ -272,21 +280,28 @@ class Runner:
     def plan(
         self, experiments: Sequence[Experiment], settings: RunSettings
     ) -> Sequence[PlannedRun]:
-        """Every run of these experiments, cheapest experiment first. A run that two of them show
-        (`Experiment.runs_of`) is to be made for the first of them only."""
+        """Every run of these experiments: what is computed in seconds, what is to be seen early,
+        the rest of what is computed, what is measured; in each the cheapest experiment first. A
+        run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
+        """
         _check_options(experiments, settings)
-        ordered = sorted(
-            experiments, key=lambda e: (estimate_s(e, settings.profile, settings.repeats), e.id)
-        )
-        runs = [run for experiment in ordered for run in self._runs_of(experiment, settings)]
-        return _once(_grouped(runs))
+        parts: list[list[PlannedRun]] = [[], [], [], []]
+        for cost_s, _, experiment in sorted(
+            (estimate_s(e, settings.profile, settings.repeats), e.id, e) for e in experiments
+        ):
+            computed = experiment.origin is not Origin.MEASURED
+            soon = computed and cost_s <= SOON_S
+            place = 0 if soon else 1 if experiment.early else 2 if computed else 3
+            parts[place].extend(self._runs_of(experiment, settings))
+        return _once([run for part in parts for run in _grouped(part)])
 
     def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
         campaign = self.campaign(experiment, settings)
         done = set()
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
-        seconds = self.seconds(experiment, settings.profile)
+        skipped = self._why_skipped(experiment)
+        seconds = 0.0 if skipped else self.seconds(experiment, settings.profile)
         for repeat in range(_repeats(experiment, settings)):
             for point in experiment.grid[settings.profile]:
                 yield PlannedRun(
@@ -295,7 +310,12 @@ class Runner:
                     repeat=repeat,
                     done=point_key(point, repeat) in done,
                     seconds=seconds,
+                    skipped=skipped,
                 )
+
+    def _why_skipped(self, experiment: Experiment) -> str | None:
+        refused = self._backend.refusal(experiment.actions)
+        return f"its failures need {refused[0]}: {refused[1]}" if refused else None
 
     def seconds(self, experiment: Experiment, profile: Profile) -> float:
         """How long a run takes, roughly: the median of the last ones on machines like this, by
@@ -325,7 +345,7 @@ class Runner:
             root_seed=settings.root_seed,
             options=_fingerprints(_options_for(experiment, settings.options)),
             machine={**describe_machine(), **self._java(experiment)},
-            backend=self._backend if experiment.origin is Origin.MEASURED else "",
+            backend=self._backend.name if experiment.origin is Origin.MEASURED else "",
         )
 
     def code(self, experiment: Experiment) -> str:
@@ -334,7 +354,7 @@ class Runner:
         if experiment.source not in self._codes:
             roots = {experiment.module, *experiment.chooses}
             if experiment.origin is Origin.MEASURED:
-                roots |= modules_under(self._backend_code)
+                roots |= modules_under(self._backend.code)
             self._codes[experiment.source] = code_fingerprint(roots)
         return self._codes[experiment.source]
 
@@ -344,7 +364,7 @@ class Runner:
 
     def _servers(self, experiment: Experiment) -> Mapping[str, str]:
         """Versions of the servers, where any run and this machine starts them."""
-        measured = experiment.origin is Origin.MEASURED and self._backend.startswith(DEFAULT)
+        measured = experiment.origin is Origin.MEASURED and self._backend.name.startswith(DEFAULT)
         return server_versions() if measured else {}
 
     def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:
@@ -361,24 +381,40 @@ class Runner:
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
         """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
-        estimate = sum(run.seconds for run in runs if not run.done)
-        self._observer.planned(runs, estimate)
+        self._observer.planned(runs, seconds_left(runs))
         records: list[Record] = []
         try:
             with SideBySide() as others:
-                ahead = self._ahead(runs, settings, others)
-                self._all(runs, settings, ahead, records)
+                self._all(runs, settings, others, records)
         finally:
             self._pool.close()
             self._store.discard_partial()
         return records
 
+    def _all(
+        self,
+        runs: Sequence[PlannedRun],
+        settings: RunSettings,
+        others: SideBySide,
+        records: list[Record],
+    ) -> None:
+        ahead: dict[int, _Ahead] = {}
+        for number, run in enumerate(runs):
+            if run.computed and number not in ahead:
+                ahead.update(self._ahead(runs, number, settings, others))
+            if not run.done:
+                records.extend(self._attempts(run, settings, ahead.get(number)))
+            if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
+                campaign = self.campaign(run.experiment, settings)
+                self._observer.experiment_finished(run.experiment, campaign)
+
     def _ahead(
-        self, runs: Sequence[PlannedRun], settings: RunSettings, others: SideBySide
+        self, runs: Sequence[PlannedRun], first: int, settings: RunSettings, others: SideBySide
     ) -> Mapping[int, _Ahead]:
-        """What other processes begin with now, by its place among the runs; one run alone is
-        not worth a process."""
-        places = [n for n, run in enumerate(runs) if not run.done and others.takes(run.experiment)]
+        """What other processes begin with now, by its place among the runs: all that is computed
+        from place ``first`` on, up to the next run on a cluster, which nothing may disturb. One
+        run alone is not worth a process."""
+        places = ahead_of(runs, first)
         found = {}
         for number in places if len(places) > 1 else ():
             run, scratch = runs[number], self._store.scratch()
@@ -393,20 +429,6 @@ class Runner:
             )
             found[number] = _Ahead(scratch, others.submit(task))
         return found
-
-    def _all(
-        self,
-        runs: Sequence[PlannedRun],
-        settings: RunSettings,
-        ahead: Mapping[int, _Ahead],
-        records: list[Record],
-    ) -> None:
-        for number, run in enumerate(runs):
-            if not run.done:
-                records.extend(self._attempts(run, settings, ahead.get(number)))
-            if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
-                campaign = self.campaign(run.experiment, settings)
-                self._observer.experiment_finished(run.experiment, campaign)
 
     def _attempts(
         self, run: PlannedRun, settings: RunSettings, ahead: _Ahead | None
@@ -469,6 +491,8 @@ class Runner:
     def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
         """What came out, or why it failed; after a failure the next run gets a new cluster."""
         self._environment_failed = False
+        if run.skipped:
+            return Outcome(values={}, skipped=run.skipped), ""
         try:
             return run.experiment.run(run.point, context), ""
         except UsageError:
@@ -503,6 +527,24 @@ def keep_logs(where: Path, target: Path) -> None:
                 with path.open("rb") as log:
                     log.seek(max(0, path.stat().st_size - LOG_BYTES))
                     kept.write_bytes(log.read())
+
+
+def seconds_left(runs: Sequence[PlannedRun]) -> float:
+    """How long it takes to make what is not done, roughly; what is computed by several processes
+    at a time."""
+    return sum(run.seconds / (AT_ONCE if run.computed else 1) for run in runs if not run.done)
+
+
+def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
+    """The places of what other processes may make, from ``first`` to the next run that they may
+    not."""
+    found = []
+    for number in range(first, len(runs)):
+        if runs[number].computed:
+            found.append(number)
+        elif not runs[number].done:
+            break
+    return found
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:

@@ -7,17 +7,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.catalogue import find
+from harness.cluster.backends import BACKENDS
+from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.computing import AT_ONCE
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment, Origin
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import Store
-from harness.runner import LOG_BYTES, ClusterPool, Runner, RunSettings
+from harness.runner import (
+    LOG_BYTES,
+    ClusterPool,
+    PlannedRun,
+    Runner,
+    RunSettings,
+    ahead_of,
+    seconds_left,
+)
 from tests.toys import Watcher, square, toy
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
@@ -25,6 +36,10 @@ SMOKE = RunSettings(profile=Profile.SMOKE)
 
 def no_cluster(spec: ClusterSpec) -> Cluster:
     raise AssertionError("the toy needs no cluster")
+
+
+def measured(name: str, **changes: Any) -> Experiment:
+    return replace(toy(identifier=name), origin=Origin.MEASURED, **changes)
 
 
 def make(store: Store, *experiments: Experiment, settings: RunSettings = SMOKE) -> Watcher:
@@ -48,12 +63,12 @@ def test_every_point_is_run_and_kept(tmp_path: Path) -> None:
 def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> None:
     def campaign(experiment: Experiment, backend: str) -> str:
         store = Store(tmp_path / backend)
-        runner = Runner(store, no_cluster, Watcher(), backend=backend)
+        runner = Runner(store, no_cluster, Watcher(), backend=BACKENDS[backend])
         (record,) = runner.execute(runner.plan([experiment], SMOKE)[:1], SMOKE)
         return record.campaign
 
-    measured = replace(toy(), origin=Origin.MEASURED)
-    assert campaign(measured, "local") != campaign(measured, "docker")
+    live = measured("stock/toy")
+    assert campaign(live, "local") != campaign(live, "docker")
     computed = replace(toy(), origin=Origin.COMPUTED)
     assert campaign(computed, "local") == campaign(computed, "docker")
 
@@ -188,9 +203,9 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
 
     watcher = make(
         Store(tmp_path),
-        toy(identifier="stock/a", keeps=parity),
-        toy(identifier="stock/b", keeps=parity),
-        toy(identifier="stock/c", seconds=9),
+        measured("stock/a", keeps=parity),
+        measured("stock/b", keeps=parity),
+        measured("stock/c"),
         settings=replace(SMOKE, repeats=1),
     )
     order = [(r.experiment[-1], r.point["x"]) for r in watcher.finished]
@@ -202,8 +217,6 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
 
 
 def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
-    from harness.catalogue import find
-
     (experiment,) = find(["intervals/dag-delay"])
     elsewhere = make(Store(tmp_path / "a"), experiment).finished
     here = make(Store(tmp_path / "b"), replace(experiment, alone=True)).finished
@@ -257,6 +270,41 @@ def test_cheapest_first(tmp_path: Path) -> None:
     watcher = make(Store(tmp_path), dear, cheap)
     assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
     assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1)
+
+
+def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: Path) -> None:
+    watcher = make(
+        Store(tmp_path),
+        measured("stock/late"),
+        toy(identifier="stock/long", seconds=9),
+        measured("stock/early", early=True),
+        toy(identifier="stock/short"),
+    )
+    order = [name for name, _ in watcher.campaigns]
+    assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
+
+
+def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:
+    cut = measured("stock/toy", actions=frozenset({Action.CUT}))
+    watcher = make(Store(tmp_path), cut)
+    assert [record.status for record in watcher.finished] == [SKIPPED] * 6
+    assert watcher.estimate_s == 0
+    assert "need cut, which a local cluster cannot do" in str(watcher.finished[0].reason)
+    assert watcher.stages == []
+
+
+def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster() -> None:
+    (computed,) = find(["intervals/dag-delay"])
+    live = measured("stock/toy")
+
+    def planned(experiment: Experiment, *, done: bool = False) -> PlannedRun:
+        return PlannedRun(experiment=experiment, point={}, repeat=0, done=done, seconds=10)
+
+    runs = [planned(computed), planned(live, done=True), planned(computed)]
+    runs += [planned(live), planned(computed)]
+    assert ahead_of(runs, 0) == [0, 2]
+    assert ahead_of(runs, 4) == [4]
+    assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

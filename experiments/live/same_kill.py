@@ -226,6 +226,7 @@ EXPERIMENT = Experiment(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 65, Profile.PAPER: 120},
     keeps=lambda point: str(point["engine"]),
+    early=True,
     run=run,
     table=tabulate,
     draw=draw,

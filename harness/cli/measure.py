@@ -22,7 +22,7 @@ from harness.report.verdicts import Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, Store
-from harness.runner import PlannedRun, Runner, RunSettings
+from harness.runner import PlannedRun, Runner, RunSettings, seconds_left
 from harness.text import format_duration
 
 DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
@@ -52,14 +52,13 @@ def measure(
 
     display = ProgressDisplay(announce)
     place = find_backend(backend)
-    _check_actions(experiments, settings, place)
+    _check_schedule(settings, place)
     hold = (lambda where: _hold(display, where)) if keep else None
     runner = Runner(
         store,
         place.make,
         display,
-        backend=place.name,
-        backend_code=place.code,
+        backend=place,
         hold=hold,
     )
     runs = runner.plan(experiments, settings)
@@ -86,12 +85,8 @@ def measure(
     return exit_code(judged, strict=strict)
 
 
-def _check_actions(
-    experiments: Sequence[Experiment], settings: RunSettings, backend: Backend
-) -> None:
+def _check_schedule(settings: RunSettings, backend: Backend) -> None:
     """Refuse what the backend cannot do to its nodes before anything is started."""
-    for experiment in experiments:
-        backend.demand(experiment.actions, experiment.id)
     if schedule := settings.options.get("failures"):
         planned = {event.action for event in read_schedule(schedule).events}
         backend.demand(planned, f"the schedule {schedule}")
@@ -170,7 +165,7 @@ def _hold(display: ProgressDisplay, where: Path) -> None:
 
 
 def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> None:
-    left = sum(run.seconds for run in runs if not run.done)
+    left = seconds_left(runs)
     if as_json:
         emit_json(
             {
@@ -181,6 +176,7 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
                         "repeat": run.repeat,
                         "done": run.done,
                         "seconds": run.seconds,
+                        "skipped": run.skipped,
                     }
                     for run in runs
                 ],
@@ -193,6 +189,8 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
         ahead = [run for run in mine if not run.done]
         took = format_duration(sum(run.seconds for run in ahead))
         state = f"{len(ahead)} runs, about {took}" if ahead else "done"
+        if skipped := mine[0].skipped:
+            state = f"skipped: {skipped}"
         click.echo(f"{experiment.id:<34} {state}")
         for run in mine if verbose else ():
             point = point_words(run.experiment, run.point)

@@ -46,17 +46,23 @@ class Backend:
     """Called with the arguments of a command that will make such a cluster, before anything is
     begun: may replace this process by the same command elsewhere."""
 
+    def refusal(self, actions: Iterable[Action]) -> tuple[str, str] | None:
+        """What of ``actions`` cannot be done to its nodes, and what to do about that."""
+        missing = sorted(set(actions) - self.capabilities)
+        if not missing:
+            return None
+        able = [b.name for b in BACKENDS.values() if set(missing) <= b.capabilities]
+        return (
+            f"{', '.join(missing)}, which a {self.name} cluster cannot do",
+            f"use --cluster {' or '.join(able)}"
+            if able
+            else f"leave it out, or use {', '.join(sorted(self.capabilities))}",
+        )
+
     def demand(self, actions: Iterable[Action], what: str) -> None:
         """Raise `UsageError` if one of ``actions``, which ``what`` needs, cannot be done."""
-        missing = sorted(set(actions) - self.capabilities)
-        if missing:
-            able = [b.name for b in BACKENDS.values() if set(missing) <= b.capabilities]
-            raise UsageError(
-                f"{what} needs {', '.join(missing)}, which a {self.name} cluster cannot do",
-                remedy=f"use --cluster {' or '.join(able)}"
-                if able
-                else f"leave it out, or use {', '.join(sorted(self.capabilities))}",
-            )
+        if refused := self.refusal(actions):
+            raise UsageError(f"{what} needs {refused[0]}", remedy=refused[1])
 
 
 def _make_local(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
