@@ -6,12 +6,11 @@ again, so an interrupted command goes on where it was when it is given once more
 
 from __future__ import annotations
 
-import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +24,7 @@ from harness.computing import AT_ONCE, Made, SideBySide, Task
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
+from harness.pool import ClusterPool, keep_logs
 from harness.results.provenance import (
     describe_commit,
     describe_machine,
@@ -46,7 +46,6 @@ from harness.results.record import (
 )
 from harness.results.store import Campaign, Store
 from harness.seeds import DEFAULT_SEED
-from harness.text import Notify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +111,8 @@ class Observer(Protocol):
         """All runs of an experiment have ended."""
 
 
-LOGS, LOG_ENDINGS, LOG_BYTES = "logs", (".log", ".out", ".err"), 1_000_000
-"""Where a failed run's logs lie beside its record, which files are logs, and how much of one."""
+LOGS = "logs"
+"""Where a failed run's logs lie beside its record."""
 
 LEARNED_FROM = 15
 """How many of the last runs an estimate rests on."""
@@ -123,72 +122,6 @@ SOON_S = 15.0
 
 ATTEMPTS = 3
 """How often one command makes a run that stays invalid or in doubt."""
-
-
-class ClusterPool:
-    """Keeps the cluster that was used last warm, and what runs on it, because starting them takes
-    many seconds."""
-
-    def __init__(self, make: Callable[[ClusterSpec], Cluster]) -> None:
-        self._make = make
-        self._cluster: Cluster | None = None
-        self._kept: tuple[str, Any] | None = None
-        self._closing = ExitStack()
-
-    @property
-    def run_directory(self) -> Path | None:
-        """Of the cluster that is up."""
-        return None if self._cluster is None else self._cluster.run_directory
-
-    def get(self, spec: ClusterSpec, report: Notify) -> Cluster:
-        """A running cluster of that shape with every node alive."""
-        if self._cluster is not None and self._cluster.spec == spec:
-            try:
-                self._cluster.restore(report)
-                self._cluster.tidy()
-            except EnvironmentFailure as failure:
-                report(f"the warm cluster did not recover ({failure.what}): starting a new one")
-            else:
-                return self._cluster
-        self.close()
-        cluster = self._make(spec)
-        cluster.start(report)
-        self._cluster = cluster
-        return cluster
-
-    def keep(
-        self,
-        key: str,
-        start: Callable[[], AbstractContextManager[Kept]],
-        check: Callable[[Kept], None],
-        report: Notify,
-    ) -> Kept:
-        """What runs on the cluster under ``key``: the same as last time, if it is of use still."""
-        if self._kept is not None and self._kept[0] == key:
-            kept: Kept = self._kept[1]
-            try:
-                check(kept)
-            except EnvironmentFailure as failure:
-                report(f"the {key} did not recover ({failure.what}): starting them anew")
-            else:
-                return kept
-        self._let_go()
-        started = self._closing.enter_context(start())
-        self._kept = (key, started)
-        return started
-
-    def _let_go(self) -> None:
-        self._kept = None
-        self._closing.close()
-
-    def close(self) -> None:
-        """Stop what is running."""
-        cluster, self._cluster = self._cluster, None
-        try:
-            self._let_go()
-        finally:
-            if cluster is not None:
-                cluster.stop()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -515,18 +448,6 @@ class Runner:
             if self._hold is not None:
                 self._hold(where)
         self._pool.close()
-
-
-def keep_logs(where: Path, target: Path) -> None:
-    """Copy the log files below ``where``, each with at most its last `LOG_BYTES`."""
-    for path in sorted(where.rglob("*")):
-        if path.suffix in LOG_ENDINGS and path.is_file() and not path.is_symlink():
-            kept = target / path.relative_to(where)
-            with contextlib.suppress(OSError):  # a log that is gone meanwhile says nothing
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("rb") as log:
-                    log.seek(max(0, path.stat().st_size - LOG_BYTES))
-                    kept.write_bytes(log.read())
 
 
 def seconds_left(runs: Sequence[PlannedRun]) -> float:

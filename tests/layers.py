@@ -16,7 +16,13 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
     ),
     (
-        ["harness.report", "harness.runner", "harness.computing", "harness.catalogue"],
+        [
+            "harness.report",
+            "harness.runner",
+            "harness.pool",
+            "harness.computing",
+            "harness.catalogue",
+        ],
         "plans and makes runs, judges claims, writes the report, finds experiments",
     ),
     (["experiments"], "one module a figure: grid, run, table, drawing, claims"),

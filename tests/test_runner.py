@@ -17,12 +17,11 @@ from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.computing import AT_ONCE
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment, Origin
+from harness.pool import LOG_BYTES, ClusterPool
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import Store
 from harness.runner import (
-    LOG_BYTES,
-    ClusterPool,
     PlannedRun,
     Runner,
     RunSettings,

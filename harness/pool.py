@@ -1,0 +1,95 @@
+"""The cluster that was used last, kept warm between runs, and the logs of one that failed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.errors import EnvironmentFailure
+from harness.experiment import Kept
+from harness.text import Notify
+
+LOG_ENDINGS, LOG_BYTES = (".log", ".out", ".err"), 1_000_000
+"""Which files are logs, and how much of one is kept."""
+
+
+class ClusterPool:
+    """Keeps the cluster that was used last warm, and what runs on it, because starting them takes
+    many seconds."""
+
+    def __init__(self, make: Callable[[ClusterSpec], Cluster]) -> None:
+        self._make = make
+        self._cluster: Cluster | None = None
+        self._kept: tuple[str, Any] | None = None
+        self._closing = ExitStack()
+
+    @property
+    def run_directory(self) -> Path | None:
+        """Of the cluster that is up."""
+        return None if self._cluster is None else self._cluster.run_directory
+
+    def get(self, spec: ClusterSpec, report: Notify) -> Cluster:
+        """A running cluster of that shape with every node alive."""
+        if self._cluster is not None and self._cluster.spec == spec:
+            try:
+                self._cluster.restore(report)
+                self._cluster.tidy()
+            except EnvironmentFailure as failure:
+                report(f"the warm cluster did not recover ({failure.what}): starting a new one")
+            else:
+                return self._cluster
+        self.close()
+        cluster = self._make(spec)
+        cluster.start(report)
+        self._cluster = cluster
+        return cluster
+
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        check: Callable[[Kept], None],
+        report: Notify,
+    ) -> Kept:
+        """What runs on the cluster under ``key``: the same as last time, if it is of use still."""
+        if self._kept is not None and self._kept[0] == key:
+            kept: Kept = self._kept[1]
+            try:
+                check(kept)
+            except EnvironmentFailure as failure:
+                report(f"the {key} did not recover ({failure.what}): starting them anew")
+            else:
+                return kept
+        self._let_go()
+        started = self._closing.enter_context(start())
+        self._kept = (key, started)
+        return started
+
+    def _let_go(self) -> None:
+        self._kept = None
+        self._closing.close()
+
+    def close(self) -> None:
+        """Stop what is running."""
+        cluster, self._cluster = self._cluster, None
+        try:
+            self._let_go()
+        finally:
+            if cluster is not None:
+                cluster.stop()
+
+
+def keep_logs(where: Path, target: Path) -> None:
+    """Copy the log files below ``where``, each with at most its last `LOG_BYTES`."""
+    for path in sorted(where.rglob("*")):
+        if path.suffix in LOG_ENDINGS and path.is_file() and not path.is_symlink():
+            kept = target / path.relative_to(where)
+            with contextlib.suppress(OSError):  # a log that is gone meanwhile says nothing
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("rb") as log:
+                    log.seek(max(0, path.stat().st_size - LOG_BYTES))
+                    kept.write_bytes(log.read())
