@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from experiments.live import partition
-from experiments.live.partition import CONTENDERS, EXPERIMENT, claims, run
+from experiments.live.partition import CONTENDERS, EXPERIMENT, claims
 from experiments.stock.partition import FAILURES
 from harness.claims import ClaimKind
-from harness.cluster.base import Action
-from harness.experiment import Context
+from harness.cluster.backends import BACKENDS
 from harness.figures.style import new_figure, styled
-from harness.results.record import Outcome, Profile
-
-
-class Uncut:
-    """A cluster on loopback addresses."""
-
-    def capabilities(self) -> frozenset[Action]:
-        return frozenset({Action.KILL, Action.RESTART})
-
-
-class Asked:
-    """The little of a context that a skipped cell asks for."""
-
-    profile = Profile.SMOKE
-
-    def cluster(self, spec: object) -> Uncut:
-        return Uncut()
+from harness.results.record import Outcome
 
 
 def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
-    outcome = run(EXPERIMENT.grid[Profile.SMOKE][0], cast(Context, Asked()))
-    assert outcome.skipped is not None
-    assert "--network namespaces" in outcome.skipped
+    """By the runner, before anything is started."""
+    assert BACKENDS["local"].refusal(EXPERIMENT.actions) is not None
+    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.actions) is None
 
 
 def made_up(**changes: Any) -> pd.DataFrame:

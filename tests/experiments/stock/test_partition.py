@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from experiments.stock.partition import EXPERIMENT, FAILURES, claims, measured, point, schedule
+from experiments.stock.partition import EXPERIMENT, FAILURES, claims, schedule
 from harness.claims import ClaimKind
+from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Action
-from harness.experiment import Context
 from harness.figures.style import new_figure, styled
-from harness.results.record import Profile
-
-
-class Uncut:
-    """A cluster on loopback addresses."""
-
-    def capabilities(self) -> frozenset[Action]:
-        return frozenset({Action.KILL, Action.RESTART})
-
-
-class Asked:
-    """The little of a context that a skipped cell asks for."""
-
-    profile = Profile.SMOKE
-
-    def cluster(self, spec: object) -> Uncut:
-        return Uncut()
 
 
 def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
-    outcome = measured(point("killed", 1), cast(Context, Asked()))
-    assert outcome.skipped is not None
-    assert "--network namespaces" in outcome.skipped
+    """By the runner, before anything is started."""
+    assert BACKENDS["local"].refusal(EXPERIMENT.actions) is not None
+    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.actions) is None
 
 
 @pytest.mark.parametrize("failure", FAILURES)
