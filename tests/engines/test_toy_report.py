@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from harness.claims import Claim, ClaimKind
+from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines import catalogue, passes
 from harness.engines.base import Setup
@@ -106,9 +107,8 @@ def test_a_toy_is_measured_judged_and_reported_as_any_engine(
 ) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment()])
     store, settings = Store(tmp_path / "results"), RunSettings(profile=Profile.SMOKE)
-    runner = Runner(
-        store, lambda _: cluster, Watcher(), backend="toy", backend_code="tests.engines.toy"
-    )
+    place = replace(BACKENDS["local"], name="toy", code="tests.engines.toy")
+    runner = Runner(store, lambda _: cluster, Watcher(), backend=place)
     records = runner.execute(runner.plan([experiment()], settings), settings)
     assert [record.status for record in records] == [OK] * 3, [r.reason for r in records]
     assert {(record.engine, record.backend) for record in records} == {("toy", "toy")}
