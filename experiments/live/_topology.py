@@ -37,8 +37,15 @@ SPEC = ClusterSpec(
 )
 """Primaries of the synthetic tasks on the first rack, all else on the second."""
 FIRST_SOURCE_NODE = 17
-SLOTS = 4
-"""Of every node: a source node hosts so many tasks."""
+SLOTS = tuple(
+    TASKS_PER_SOURCE_NODE
+    if FIRST_SOURCE_NODE <= node < FIRST_SOURCE_NODE + SOURCES // TASKS_PER_SOURCE_NODE
+    else 1
+    for node in range(len(SPEC.node_names))
+)
+"""Node to the tasks that it has room for: a synthetic task has a machine to itself, as in the
+papers. With more room new replicas of promoted tasks would be built up on the standby nodes where
+lost tasks are being restored, and a node of the declared speed does one thing at a time."""
 TUPLES_PER_S = 1_000_000 / MACHINE.tuple_us
 CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000
 """A tuple of the state is two numbers of 8 bytes."""
@@ -118,7 +125,7 @@ class Shape:
             "trim_s": contender.trim_s / self.faster,
             "suspect_s": SUSPECT_S,
             "placement": ",".join(map(str, placement())),
-            "slots": SLOTS,
+            "slots": ",".join(map(str, SLOTS)),
         }
         if contender.plan:
             given["plan"] = ",".join(map(str, contender.plan))
@@ -146,8 +153,8 @@ class Shape:
             wiring=wiring,
             scheme=scheme,
             nodes=tuple(
-                NodeInfo(name=name, rack=rack, slots=SLOTS)
-                for name, rack in zip(self.names, racks, strict=True)
+                NodeInfo(name=name, rack=rack, slots=most)
+                for name, rack, most in zip(self.names, racks, SLOTS, strict=True)
             ),
             placement=placement(),
             batches=round((max(at_s.values()) + GIVE_UP_S) * faster),

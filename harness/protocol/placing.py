@@ -120,13 +120,18 @@ class Placer:
             self._place_alone(task, node)
 
     def _give_up_replica(self) -> int | None:
-        """The place of a replica: a task that is lost needs it more. The last in the planner's
-        order goes first."""
+        """The place of a replica: a task that is lost needs it more.
+
+        First go those of tasks that have had the most copies: nodes that die together are found
+        one after the other, and what was promoted for the first of them has got a new replica,
+        which is still catching up, by the time the last is found. Then the last in the planner's
+        order."""
         tasks = self.assigned.tasks
         replicated = [task for task, a in enumerate(tasks) if a.replica is not None]
         if not replicated:
             return None
-        return self.assigned.drop_replica(self.in_order(replicated)[-1])
+        last_first = reversed(self.in_order(replicated))
+        return self.assigned.drop_replica(max(last_first, key=lambda task: tasks[task].used))
 
     def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
         """A copy that starts without regard to others."""

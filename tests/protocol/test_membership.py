@@ -157,6 +157,23 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
     cluster.beat(copy.node if copy else -1, now=2, copies=[report(copy)])
 
 
+def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None:
+    cluster = Cluster(
+        wiring=chain(2),
+        placement=(0, 1, 2),
+        nodes=[node(n) for n in range(6)],
+        replicated=(0, 1),
+        recovery_order=(0, 1, 2),
+    )
+    cluster.beat(*range(6), now=0)
+    planned = cluster.replicas()[1]
+    cluster.disconnect(0, now=1)
+    assert None not in cluster.replicas()[:2], "the promoted task has a new replica"
+    cluster.disconnect(2, now=2)
+    assert None not in cluster.hosts()
+    assert cluster.replicas() == [None, planned, None], "task 1 is last in the planner's order"
+
+
 def forgetting(cluster: Cluster, *, now: int, coordinator: int = 1) -> list[Effect]:
     """Node 0 reports nothing, and that it has no more what it once had."""
     item = told.HeartbeatReceived(
