@@ -1,23 +1,37 @@
 """What the parts of a recovery cost on this machine, each measured alone, for the simulator.
 
-Nothing here is taken from a recovery: operators are timed in this process, hops by word counts of
-two depths without failures, and readers, the store and control connections as a client sees them.
+Nothing here is taken from a recovery. In a pass without failures a plan changes to and fro
+(``alternate_s`` of the task engine): replicas are retired, and others started from checkpoints, by
+the processes that would do it in a recovery, so the time it takes to wake them is in it.
+
+==============  ===============================================================================
+cost            where it is from
+==============  ===============================================================================
+`order_us`      a change of plan: from when the coordinator is told until a replica is retired
+`host_us`       the same change: from then until another replica is hosted
+`load_us`       the same change: from then until that one has its checkpoint
+`hop_us`        word counts of two depths: how much later the deeper one's results are, an operator
+`batch_us`      operators, and what they send, timed in one process
+`reader_us`     a client that opens a partition of the same broker
+==============  ===============================================================================
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from harness.errors import EnvironmentFailure
+
 if TYPE_CHECKING:
+    import pandas as pd
+
     from harness.cluster.base import Cluster
     from workloads.base import Workload
     from workloads.toolkit.operators import TableProgram
@@ -25,23 +39,28 @@ if TYPE_CHECKING:
 TIMES = 15
 """How often each thing is done; the median counts."""
 BATCHES = 60
-CHECKPOINT_BYTES = 100_000
+FEWEST = 3
+"""Changes of the plan that a cost is taken from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCosts:
-    """Microseconds."""
+    """Microseconds; the table above says where each is from."""
 
-    batch_us: int
-    """An operator's work for one batch, the mean over tasks and batches."""
+    order_us: int
+    """From a decision of the coordinator until a node has followed it; the registry is stored
+    in between."""
+    host_us: int
+    """Opening what a new copy reads."""
+    load_us: int
+    """A checkpoint of this workload from the store, there and back."""
     hop_us: int
     """From one task to the next, the next one's work included."""
+    batch_us: int
+    """A task's work for one batch, the mean over tasks and batches: its operator, and its
+    messages and its note to bytes and back."""
     reader_us: int
     """A new reader of a partition, until it has its first message."""
-    store_us: int
-    """A request to the store that carries a small checkpoint, there and back."""
-    control_us: int
-    """A frame on an open connection, one way."""
 
     def values(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -49,16 +68,46 @@ class MeasuredCosts:
 
 def measure_costs(
     cluster: Cluster, topic: str, workload: Workload, *, rate_per_s: float, interval_s: float,
-    hop_s: float,
+    hop_s: float, changes: pd.DataFrame,
 ) -> MeasuredCosts:  # fmt: skip
-    """``topic`` is one that holds messages; ``hop_s`` see `MeasuredCosts.hop_us`."""
+    """``topic`` is one that holds messages; ``hop_s`` see `MeasuredCosts.hop_us`; ``changes`` are
+    the incidents of the passes in which a plan changed.
+
+    Raises `EnvironmentFailure` where too few changes were followed.
+    """
+    order_us, host_us, load_us = changes_us(changes)
+    table = _input(workload, rate_per_s, interval_s)
+    batch_us = _operators_us(workload, table, interval_s)
     return MeasuredCosts(
-        batch_us=_operators_us(workload, rate_per_s, interval_s),
+        order_us=order_us,
+        host_us=host_us,
+        load_us=load_us,
         hop_us=round(hop_s * 1e6),
+        batch_us=batch_us + _messages_us(workload, table, interval_s),
         reader_us=_reader_us(cluster, topic),
-        store_us=_store_us(cluster),
-        control_us=asyncio.run(_control_us()),
     )
+
+
+def changes_us(changes: pd.DataFrame) -> tuple[int, int, int]:
+    """Median times of the three steps of a change: retired, then hosted, then ready."""
+    steps = ["retired_after_s", "hosted_after_s", "ready_after_s"]
+    known = changes.reindex(columns=steps).dropna()
+    if len(known) < FEWEST:
+        raise EnvironmentFailure(
+            f"{len(known)} of {len(changes)} changes of the plan were followed to their end, and "
+            f"{FEWEST} are needed to say what one takes",
+            remedy="repeat the run on a machine with less other load",
+        )
+    retired, hosted, ready = (known[step] for step in steps)
+    found = (retired.median(), (hosted - retired).median(), (ready - hosted).median())
+    order_us, host_us, load_us = (max(0, round(float(part) * 1e6)) for part in found)
+    return order_us, host_us, load_us
+
+
+def counters(workload: Workload, interval_s: float) -> tuple[int, ...]:
+    """The tasks with a state, whose replicas take turns."""
+    tasks = program_at(workload, interval_s).topology.tasks("count")
+    return tuple(range(tasks.start, tasks.stop))
 
 
 def program_at(workload: Workload, interval_s: float) -> TableProgram:
@@ -68,11 +117,10 @@ def program_at(workload: Workload, interval_s: float) -> TableProgram:
     return program_of(workload, timeline=timeline_of(workload, start_us=0, batch_s=interval_s))
 
 
-def _operators_us(workload: Workload, rate_per_s: float, interval_s: float) -> int:
-    from workloads.toolkit.local import run_locally
+def _input(workload: Workload, rate_per_s: float, interval_s: float) -> pa.Table:
+    """`BATCHES` batches of the source's records, evenly spread over its partitions."""
     from workloads.toolkit.operators import SOURCE_SCHEMA
 
-    program = program_at(workload, interval_s)
     [source] = workload.sources
     records, count = source.records.build(), round(rate_per_s * interval_s * BATCHES)
     each = count // source.partitions
@@ -89,7 +137,13 @@ def _operators_us(workload: Workload, rate_per_s: float, interval_s: float) -> i
         )
         for partition in range(source.partitions)
     ]
-    table = pa.concat_tables(parts)
+    return pa.concat_tables(parts)
+
+
+def _operators_us(workload: Workload, table: pa.Table, interval_s: float) -> int:
+    from workloads.toolkit.local import run_locally
+
+    program, [source] = program_at(workload, interval_s), workload.sources
     tasks = sum(operator.parallelism for operator in program.topology.operators)
     done = BATCHES + program.timeline.batches_per_window
 
@@ -97,6 +151,43 @@ def _operators_us(workload: Workload, rate_per_s: float, interval_s: float) -> i
         run_locally(program, {source.name: table})
 
     return round(_median_us(once, times=3) / (tasks * done))
+
+
+def _messages_us(workload: Workload, table: pa.Table, interval_s: float) -> int:
+    """What a task's messages of one batch cost, the mean over tasks: the output of the first
+    operator, which is the largest, to as many neighbours as there are."""
+    from harness.engines.codec import Encoded, decode, encode, to_parts
+    from harness.protocol.effects import CopyEvent, NoteCopy
+    from harness.protocol.inputs import BatchArrived
+
+    program = program_at(workload, interval_s)
+    topology = program.topology
+    first = program.task(topology.operators[0].name, 0)
+    _, outputs = first.process(first.initial(), 0, [table.slice(0, len(table) // BATCHES)])
+    note = NoteCopy(
+        cause="batch 1 of lines[0]", event=CopyEvent.PROGRESSED, task=0, incarnation=1, term=1,
+        position=1, at=1,
+    )  # fmt: skip
+
+    def once() -> None:
+        for output in outputs:
+            message = BatchArrived(
+                cause="batch 1 of lines[0]", task=1, upstream=0, batch=1, stable=True,
+                payload=Encoded(output), term=1,
+            )  # fmt: skip
+            decode(encode(message)).payload.value  # noqa: B018  # as who receives it asks for it
+        to_parts(note)
+
+    width = mean(_widths(program))
+    return round(_median_us(once) * width / len(outputs))
+
+
+def _widths(program: TableProgram) -> Sequence[int]:
+    """By task, how many others it sends to; a sink publishes, which counts as one."""
+    from harness.protocol.planned import wiring_of
+
+    wiring = wiring_of(program.topology, {})
+    return [max(1, len(below)) for below in wiring.downstream]
 
 
 def _reader_us(cluster: Cluster, topic: str) -> int:
@@ -120,47 +211,6 @@ def _reader_us(cluster: Cluster, topic: str) -> int:
             consumer.close()
 
     return round(_median_us(once))
-
-
-def _store_us(cluster: Cluster) -> int:
-    client = cluster.redis.client()
-    key, value = f"{cluster.redis.key_prefix}cost", b"x" * CHECKPOINT_BYTES
-
-    def once() -> None:
-        client.set(key, value)
-        client.get(key)
-
-    try:
-        return round(_median_us(once) / 2)
-    finally:
-        client.delete(key)
-        client.close()
-
-
-async def _control_us() -> int:
-    """Half of a round trip over the loopback, JSON read and written at both ends."""
-
-    over = asyncio.Event()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            writer.write(json.dumps(json.loads(line)).encode() + b"\n")
-        writer.close()
-        over.set()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    found = []
-    for number in range(TIMES):
-        began = time.perf_counter_ns()
-        writer.write(json.dumps({"order": number, "text": "x" * 300}).encode() + b"\n")
-        await reader.readline()
-        found.append((time.perf_counter_ns() - began) / 1000)
-    writer.close()
-    await over.wait()
-    server.close()
-    return round(median(found) / 2)
 
 
 def _median_us(function: Callable[[], None], *, times: int = TIMES) -> float:

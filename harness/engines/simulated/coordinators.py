@@ -103,7 +103,7 @@ class Coordinators:
                 fired = told.TimerFired(cause=effect.cause, key=effect.key)
                 world.kernel.at(effect.at, TIMER, self.tell, fired, life)
             elif isinstance(effect, do.SendOrder):
-                world.transport.transmit(COORDINATOR, effect.node, effect.order)
+                world.transport.order(effect.node, effect.order)
             elif isinstance(effect, do.Send):
                 world.transport.deliver(COORDINATOR, effect)
             elif isinstance(effect, do.NoteCopy):

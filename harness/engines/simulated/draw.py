@@ -81,7 +81,7 @@ def draw(
         batches=batches,
         interval_us=INTERVAL_US,
         tuples=10,
-        costs=draw_costs(random("costs")),
+        costs=draw_opening(draw_costs(random("costs")), random("opening")),
         network=draw_links(draw_network(random("network")), random("links")),
         lanes=random("lanes").choice((1, 1, 2)),
     )
@@ -198,6 +198,15 @@ def draw_costs(random: Random) -> Costs:
         compare_us=random.choice((0, 50)),
         store_us=random.choice((0, 200)),
         load_us=random.choice((0, 200)),
+    )
+
+
+def draw_opening(costs: Costs, random: Random) -> Costs:
+    """In half of the schedules readers take their time: what is sent meanwhile is missed."""
+    return replace(
+        costs,
+        host_us=random.choice((0, 0, 20_000, 500_000)),
+        reader_us=random.choice((0, 0, 20_000, 500_000)),
     )
 
 

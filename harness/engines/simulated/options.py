@@ -99,6 +99,10 @@ class Costs:
     """Writing one tuple of state into a checkpoint, on the node."""
     load_us: int = 0
     """Reading one tuple of state back."""
+    host_us: int = 0
+    """Opening what a new copy reads, from the order on; before it is open the copy is not there."""
+    reader_us: int = 0
+    """Opening a source's partition where a copy begins to read, or goes back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

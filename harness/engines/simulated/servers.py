@@ -48,6 +48,8 @@ class Servers:
         """By how many faults they answer nothing."""
         self._readers: dict[tuple[int, int, int], tuple[int, int]] = {}
         """(source, node, incarnation) to the next batch to read, and where to stop."""
+        self._opening: dict[tuple[int, int, int], int] = {}
+        """Of those that are not open yet: when they will be."""
         self._cut_batches = 0
 
     # -- the store -------------------------------------------------------------------------
@@ -125,8 +127,21 @@ class Servers:
     def read_source(self, node: SimulatedNode, effect: do.ReadSource) -> None:
         """Begin to read a source's partition for a copy, at a batch."""
         key = (effect.task, node.number, effect.incarnation)
+        at, _ = self._readers.get(key, (None, 0))
         self._readers[key] = (effect.from_batch, effect.below)
-        self._pump(key)
+        opening = self._options.costs.reader_us
+        if not opening or at == effect.from_batch:  # it waits for that batch as it is
+            self._pump(key)
+            return
+        open_at = self._opening[key] = self._kernel.now + opening
+        self._kernel.at(open_at, ANSWER, self._open, key)
+
+    def _open(self, key: tuple[int, int, int]) -> None:
+        """A reader is in place, unless it has been asked to begin elsewhere since, or is gone."""
+        if self._opening.get(key) == self._kernel.now:
+            del self._opening[key]
+            if key in self._readers:
+                self._pump(key)
 
     def read_on(self, node: SimulatedNode, effect: do.ReadOn) -> None:
         """Let a copy's reader go further."""
@@ -138,12 +153,15 @@ class Servers:
 
     def stop_reading(self, node: SimulatedNode, effect: do.StopReading) -> None:
         """End a copy's reader."""
-        self._readers.pop((effect.task, node.number, effect.incarnation), None)
+        key = (effect.task, node.number, effect.incarnation)
+        self._readers.pop(key, None)
+        self._opening.pop(key, None)
 
     def forget(self, node: SimulatedNode) -> None:
         """It has crashed: it reads no more."""
         for key in [key for key in self._readers if key[1] == node.number]:
             del self._readers[key]
+            self._opening.pop(key, None)
 
     def cut_batch(self, batch: int) -> None:
         """A batch is complete in every source partition."""
@@ -158,7 +176,7 @@ class Servers:
     def _pump(self, key: tuple[int, int, int]) -> None:
         source, number, incarnation = key
         node, kernel = self._nodes[number], self._kernel
-        if self.log_away or node.cut:
+        if self.log_away or node.cut or key in self._opening:
             return
         latency = self._options.network.log_us
         at, below = self._readers[key]

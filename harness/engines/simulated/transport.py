@@ -36,6 +36,7 @@ class Transport:
         self._random = Random(derive_seed(options.seed, "world"))
         self._links_us: Sequence[Sequence[int]] = network.pairs_us or _links_by_rack(options)
         self._jitter_us = network.jitter_us
+        self._host_us = options.costs.host_us
         self._limited = network.bytes_per_s > 0
         self._blocked: Counter[tuple[int, int]] = Counter()
         """By how many faults a link is cut; links that are not cut are left out."""
@@ -86,12 +87,19 @@ class Transport:
             if meant is None or meant in incarnations:
                 self.transmit(sender, number, message)
 
-    def transmit(self, sender: int, receiver: int, message: told.NodeInput) -> None:
-        """To one node, from a node or the coordinator."""
+    def order(self, receiver: int, order: told.Order) -> None:
+        """From the coordinator to a node, which opens what a new copy reads before it hosts it."""
+        opening = self._host_us if isinstance(order, told.CopyOrdered) else 0
+        self.transmit(COORDINATOR, receiver, order, after_us=opening)
+
+    def transmit(
+        self, sender: int, receiver: int, message: told.NodeInput, *, after_us: int = 0
+    ) -> None:
+        """To one node, from a node or the coordinator; handed over ``after_us`` after it came."""
         node = self._nodes[receiver]
         if node.cut or (self._blocked and (sender, receiver) in self._blocked):
             return
-        link = self._links_us[sender][receiver]
+        link = self._links_us[sender][receiver] + after_us
         if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
             tuples = self._operators[message.task].tuples((message.payload,))
             self.carried_tuples += tuples

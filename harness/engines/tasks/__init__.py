@@ -19,6 +19,7 @@ module                  what it does
 `reading`               what the out topic held, and what it should have held
 `contenders`            the papers' schemes with the plans of their own planners
 `adapting`              a plan that follows the rates
+`alternating`           a plan that changes to and fro, to see what a change takes
 `noticed`               what was noticed in a pass, as events of the contract
 `trial`                 a pass that is disturbed on purpose
 `draw`, `endure`        what is done to it, drawn from a seed; and one pass after the other

@@ -29,6 +29,8 @@ PARAMETERS: Mapping[str, str] = {
     "plan": "the tasks with a replica, by number and comma, for rppg, ppa and dpc (none)",
     "adapt_s": "how often the rates are measured and the plan adapted to them, for rppg, ppa and "
     "dpc (0: never)",
+    "alternate_s": "how often replicas move from one half of the plan to the other, to see what a "
+    "change takes, for rppg, ppa and dpc (0: never)",
     "budget": "the most replicas of an adapted plan (as many as the plan has)",
     "bound_s": "how long a failure must last before output is tentative (0)",
     "recovery_order": "the order in which lost tasks get a node, by number and comma; the others "

@@ -245,6 +245,7 @@ class CoordinatorProcess:
     def _adapt(self, replicated: tuple[int, ...]) -> None:
         """A new plan; after the end of a pass it is too late for one."""
         if self._deciding is not None:
+            self._emit({"event": "adapted", "at_us": now_us()})
             self._deciding.tell(told.PlanAdapted(cause="rates drifted", replicated=replicated))
 
     async def _end(self) -> None:

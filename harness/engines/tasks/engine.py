@@ -16,6 +16,7 @@ from harness.engines.base import Engine, EngineKind, Event, Needs, Scored, Setup
 from harness.engines.codec import from_parts
 from harness.engines.restoration import Noted
 from harness.engines.tasks.adapting import Adapting, SourceRates
+from harness.engines.tasks.alternating import Alternating
 from harness.engines.tasks.choices import (
     PARAMETERS,
     infos,
@@ -68,8 +69,8 @@ class TaskEngine:
         self._topics = ExitStack()
         self._meanwhile = ExitStack()
         """What runs beside a pass."""
-        self.adapting: Adapting | None = None
-        """Where the plan of this pass follows the rates."""
+        self.adapting: Adapting | Alternating | None = None
+        """Where the plan of this pass changes."""
         self._began = 0
         """How many events the coordinators had said when the pass began."""
         self._unix_us = 0
@@ -152,7 +153,10 @@ class TaskEngine:
             *noticed.lives([*self._events("left"), *self._events("joined")]),
             *noticed.unstored(),
             *noticed.fenced(self._fenced),
-            *noticed.adapted(self.adapting.done if self.adapting is not None else ()),
+            *noticed.adapted(
+                self.adapting.done if self.adapting is not None else (),
+                [event["at_us"] for event in self._events("adapted")],
+            ),
         ]
         return sorted(found, key=lambda event: event.at_unix_s)
 
@@ -274,30 +278,40 @@ class TaskEngine:
             links=links_of(given, nodes),
         )
 
-    def _adapt(self, work: Work, job: Job) -> Adapting | None:
-        """From now on the plan follows the rates, where the setup says so."""
-        every_s = number(self.setup.parameters, "adapt_s", 0.0)
-        if not every_s:
+    def _adapt(self, work: Work, job: Job) -> Adapting | Alternating | None:
+        """From now on the plan follows the rates, or changes to and fro, where the setup says so;
+        raises `UsageError` where there is nothing to change."""
+        given, plan = self.setup.parameters, job.scheme.replicated
+        every_s, turn_s = number(given, "adapt_s", 0.0), number(given, "alternate_s", 0.0)
+        if not every_s and not turn_s:
             return None
         if SCHEMES[self.setup.scheme].replicas is not Replicas.PLANNED:
             raise UsageError(
-                f"{self.setup.scheme} has no plan to adapt", remedy="choose ppa, rppg or dpc"
+                f"{self.setup.scheme} has no plan to change", remedy="choose ppa, rppg or dpc"
             )
-        topology = job.code.topology
+        if every_s:
+            return self._meanwhile.enter_context(self._adapting(work, job, every_s))
+        if len(plan) < 2:
+            raise UsageError(
+                f"the plan {plan} has no two halves that could take turns",
+                remedy="give a plan of two tasks or more with alternate_s",
+            )
+        turns = Alternating(job.code.topology, self.fleet.adapt, plan=plan, every_s=turn_s)
+        return self._meanwhile.enter_context(turns)
+
+    def _adapting(self, work: Work, job: Job, every_s: float) -> Adapting:
+        topology, plan = job.code.topology, job.scheme.replicated
         places = {task: job.source(task) for task in job.wiring.sources}
         client = self.fleet.cluster.kafka.confluent()
         marker_s = max((stream.marker_s for stream in work.load.streams), default=0.0)
-        plan = job.scheme.replicated
         cost = int(topology.costs[list(plan)].sum())
-        return self._meanwhile.enter_context(
-            Adapting(
-                topology,
-                SourceRates(client, places, marker_s),
-                self.fleet.adapt,
-                plan=plan,
-                budget=int(number(self.setup.parameters, "budget", cost)),
-                every_s=every_s,
-            )
+        return Adapting(
+            topology,
+            SourceRates(client, places, marker_s),
+            self.fleet.adapt,
+            plan=plan,
+            budget=int(number(self.setup.parameters, "budget", cost)),
+            every_s=every_s,
         )
 
     def lost_primaries(self) -> list[Noted]:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -86,6 +87,8 @@ class NodeProcess:
         self._store = Store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        """Of earlier passes' stores: the loop alone would not keep them."""
         self._parent = os.getppid()
 
     async def run(self) -> None:
@@ -174,6 +177,17 @@ class NodeProcess:
         if self._hosted is not None:
             self._hosted.stop()
             self._hosted = None
+        if self._pass_store is not None:
+            store, self._pass_store = self._pass_store, None
+            closing = asyncio.get_running_loop().create_task(_close(store))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+
+async def _close(store: Store) -> None:
+    """Its connections: a pass that is over needs none. A server that is away has none either."""
+    with suppress(RedisError, OSError):
+        await store.close()
 
 
 def _fail(failed: asyncio.Future[None], error: BaseException | None) -> None:

@@ -95,12 +95,14 @@ class Noticed:
                 cause=f"term {fenced.term} was over",
             )
 
-    def adapted(self, changes: Sequence[Adaptation]) -> Iterator[Event]:
-        """Changes of the plan, and how long until the replicas that were started took part."""
+    def adapted(
+        self, changes: Sequence[Adaptation], told_us: Sequence[int] = ()
+    ) -> Iterator[Event]:
+        """Changes of the plan, and what they took from when the coordinator was told
+        (``told_us``, each some time; else from when it was decided): until the replicas that were
+        stopped were gone, and those that were started were hosted and took part."""
         for change in changes:
-            ready = [self._ready_us(task, change.at_us) for task in change.started]
-            known = [at_us for at_us in ready if at_us is not None]
-            whole = bool(known) and len(known) == len(ready)
+            since = next((at for at in told_us if at >= change.at_us), change.at_us)
             yield Event(
                 kind=EventKind.ADAPTED,
                 at_unix_s=self._unix_s(change.at_us),
@@ -111,23 +113,23 @@ class Noticed:
                     "cost": change.cost,
                     "value_before": change.value_before,
                     "value_after": change.value_after,
-                    "ready_after_s": (max(known) - change.at_us) / 1e6 if whole else None,
+                    "retired_after_s": self._took_s(CopyEvent.RETIRED, change.retired, since),
+                    "hosted_after_s": self._took_s(CopyEvent.HOSTED, change.started, since),
+                    "ready_after_s": self._took_s(CopyEvent.READY, change.started, since),
                 },
             )
 
-    def _ready_us(self, task: int, after_us: int) -> int | None:
-        """When a replica of ``task`` first had its state."""
-        return next(
-            (
-                noted.at_us
-                for noted in self.notes
-                if noted.note.event is CopyEvent.READY
-                and noted.note.task == task
-                and noted.note.term is None
-                and noted.at_us > after_us
-            ),
-            None,
-        )
+    def _took_s(self, event: CopyEvent, tasks: Sequence[int], since_us: int) -> float | None:
+        """Until the replicas of all ``tasks`` noted this; None if one did not, or there are
+        none."""
+        first: dict[int, int] = {}
+        for noted in self.notes:
+            note = noted.note
+            if note.event is event and note.term is None and noted.at_us > since_us:
+                first.setdefault(note.task, noted.at_us)
+        if not tasks or not first.keys() >= set(tasks):
+            return None
+        return (max(first[task] for task in tasks) - since_us) / 1e6
 
     def _unix_s(self, at_us: int) -> float:
         return (at_us + self.ahead_us) / 1e6

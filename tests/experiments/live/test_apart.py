@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.live import _ballast, predicted, same_kill, scale, state
+from experiments.live import _ballast, _measured_costs, predicted, same_kill, scale, state
 from experiments.live._cpu import CpuWatch
-from experiments.live._measured_costs import MeasuredCosts
+from experiments.live._measured_costs import MeasuredCosts, changes_us
 from harness.engines.codec import decode, encode
+from harness.errors import EnvironmentFailure
 from workloads.toolkit.operators import Timeline
 from workloads.wordcount import COUNTS
 
@@ -127,7 +128,9 @@ def test_cpu_between_two_instants() -> None:
     assert watch.between(12.0) == pytest.approx({"java": 0.0, "python": 2.0})
 
 
-COSTS = MeasuredCosts(batch_us=200, hop_us=3_000, reader_us=9_000, store_us=700, control_us=250)
+COSTS = MeasuredCosts(
+    order_us=6_000, host_us=15_000, load_us=4_000, hop_us=3_000, batch_us=200, reader_us=9_000
+)
 NODES = [(f"r{rack}n{number}", f"r{rack}") for rack in (1, 2) for number in (1, 2, 3)]
 
 
@@ -137,10 +140,33 @@ def test_the_simulator_charges_a_recovery_for_what_it_needs() -> None:
         assert found is not None
         return found
 
-    assert takeover_ms("active") < takeover_ms("checkpoint")
-    assert takeover_ms("active", reader_us=90_000) == takeover_ms("active")
-    slow = takeover_ms("checkpoint", reader_us=90_000)
-    assert slow >= takeover_ms("checkpoint") + 81
+    active, checkpoint = takeover_ms("active"), takeover_ms("checkpoint")
+    assert 6 <= active < checkpoint, "an order, at least"
+    assert takeover_ms("active", host_us=90_000, reader_us=90_000) == active
+    assert takeover_ms("active", order_us=26_000) == pytest.approx(active + 20, abs=1)
+    assert takeover_ms("checkpoint", host_us=90_000) == pytest.approx(checkpoint + 75, abs=1)
+    assert takeover_ms("checkpoint", load_us=84_000) >= checkpoint + 40
+
+
+def test_costs_of_a_change_of_plan() -> None:
+    """A step that did not come to its end says nothing; too few say nothing at all."""
+    rows = [(0.005, 0.020, 0.024), (0.007, 0.027, 0.030), (0.006, 0.021, 0.026), (0.1, None, None)]
+    changes = pd.DataFrame(
+        rows, columns=["retired_after_s", "hosted_after_s", "ready_after_s"], dtype=float
+    )
+    assert changes_us(changes) == (6_000, 15_000, 4_000)
+    with pytest.raises(EnvironmentFailure, match="2 of 2 changes"):
+        changes_us(changes.head(2))
+    with pytest.raises(EnvironmentFailure, match="0 of 0 changes"):
+        changes_us(pd.DataFrame())
+
+
+def test_what_can_be_timed_in_one_process() -> None:
+    workload = predicted._words(predicted.SHALLOW)
+    table = _measured_costs._input(workload, 2_000, 0.1)
+    assert len(table) == 2_000 * 0.1 * _measured_costs.BATCHES
+    assert _measured_costs._messages_us(workload, table, 0.1) > 0
+    assert _measured_costs.counters(workload, 0.1) == (4, 5)
 
 
 def both(live_ms: float, simulated_ms: float, failures: int = 0) -> pd.DataFrame:
