@@ -7,6 +7,7 @@ the earliest instant at which the kill can have happened, just before its first 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -36,15 +37,18 @@ def measure_kills(
     interval_s: float,
     kills: int,
     gap_s: float = KILL_GAP_S,
+    victims: Sequence[int] = (),
 ) -> Outcome:
-    """One pass in which a node dies every ``gap_s``, each once the one before is back."""
+    """One pass in which a node dies every ``gap_s``, each once the one before is back: those
+    numbered ``victims`` in turn, by default all."""
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
     from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import FailureEvent, Schedule
     from harness.load.profile import RateProfile
 
-    names = [node.name for node in engine.targets()]
+    nodes = engine.targets()
+    names = [nodes[number].name for number in victims or range(len(nodes))]
     events = [
         FailureEvent(
             # Not always at the same place within a batch and between two checkpoints.

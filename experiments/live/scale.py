@@ -35,7 +35,7 @@ SOURCES = 2**LEVELS
 INTERVAL_S = 1.0
 IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
 """Tuples per second of one source."""
-LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 20.0, Profile.PAPER: 60.0}
+LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
 SETTLE_S = 4.0
 """Of a pass, until copies are placed and replicas have caught up."""
 LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
@@ -193,7 +193,7 @@ EXPERIMENT = Experiment(
     chooses=["harness.engines.tasks.engine"],
     grid={profile: [{"nodes": NODES}] for profile in Profile},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 110, Profile.PAPER: 240},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 95, Profile.PAPER: 240},
     run=run,
     table=tabulate,
     draw=draw,

@@ -252,8 +252,8 @@ class TaskMachine:
     def _advance(self) -> None:
         if self.phase is Phase.READY:
             self.computation.advance()
-            if self.outlet.publisher.queue:
-                self.outlet.publish()
+        if self.outlet.publisher.queue:
+            self.outlet.publish()  # also while it loads once more: what it has computed is right
 
     def _repeat(self) -> None:
         """What was not answered."""

@@ -731,3 +731,17 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
         rebuild = only(t.batch(3, 1, term=9), do.RebuildState)
         assert len(rebuild.inputs) == inputs, "two that the state remembers, one since the marker"
         assert rebuild.first_batch + inputs == 3
+
+
+def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> None:
+    t = TaskUnderTest(3)
+    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    first = only(t.done(only(t.batch(0, 2), do.ProcessBatch)), do.PublishOutput)
+    t.done(only(t.batch(1, 2), do.ProcessBatch))
+    refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=5)
+    only(t.tell(refused), do.LoadCheckpoint)
+    assert t.machine.phase is Phase.LOADING
+    effects = t.tell(
+        told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=first.sequence)
+    )
+    assert [record.batch for record in only(effects, do.PublishOutput).records] == [1]

@@ -15,7 +15,10 @@ from experiments.live import _ballast, _measured_costs, predicted, same_kill, sc
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
 from harness.engines.codec import decode, encode
+from harness.engines.tasks.job import wiring_for
 from harness.errors import EnvironmentFailure
+from harness.protocol.inputs import NodeInfo
+from tests.protocol.clusters import Cluster
 from workloads.toolkit.operators import Timeline
 from workloads.wordcount import COUNTS
 
@@ -25,7 +28,7 @@ TIMELINE = Timeline(start_us=0, batch_us=1, slide_us=2, window_us=4)
 def kills(ms_by_size: dict[int, float], *, active_ms: float = 20, failures: int = 0) -> Any:
     rows: list[dict[str, Any]] = []
     for size, ms in ms_by_size.items():
-        for scheme, value in (("checkpoint", ms), ("active", active_ms)):
+        for scheme, value in ((state.CHECKPOINTS, ms), (state.REPLICAS, active_ms)):
             rows.append(
                 {"scheme": scheme, "state_bytes": size, "rate_per_s": state.RATES_PER_S[0],
                  "restored_ms": value, "failures": failures, "tasks": "count.0"}
@@ -51,6 +54,32 @@ def test_recovery_by_size_can_hold_and_can_fail() -> None:
     state.draw(good, Figure())
     state.draw(good.iloc[:0], Figure())
     assert [claim.held for claim in state.claims(good.iloc[:0])] == [None] * 5
+
+
+@pytest.mark.parametrize("scheme", [state.CHECKPOINTS, state.REPLICAS])
+def test_every_kill_hits_a_counter(scheme: str) -> None:
+    """By the coordinator itself: the killed node is back, empty, before the next one dies."""
+    given = state.parameters(state.point(scheme, state.MB, 2_000.0))
+    slots, placement = (
+        [int(part) for part in str(given[name]).split(",")] for name in ("slots", "placement")
+    )
+    nodes = [
+        NodeInfo(name=f"n{number}", rack=f"r{number // 3}", slots=most)
+        for number, most in enumerate(slots)
+    ]
+    wiring = wiring_for(_ballast.heavy(state_bytes=1), 100_000, {})
+    plan = state.COUNTERS if scheme == state.REPLICAS else ()
+    made = Cluster(wiring=wiring, nodes=nodes, placement=placement, replicated=plan)
+    made.beat(*range(len(nodes)), now=0)
+    assert made.hosts() == placement
+    boots = [1] * len(nodes)
+    for number in range(12):
+        victim = state.VICTIMS[number % len(state.VICTIMS)]
+        assert victim in [made.hosts()[task] for task in state.COUNTERS]
+        made.disconnect(victim, now=number, boot=boots[victim])
+        boots[victim] += 1
+        made.beat(victim, now=number, boot=boots[victim])
+        assert None not in made.hosts()
 
 
 def test_a_block_of_state_has_its_size_and_changes_with_every_batch() -> None:
