@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from harness.engines.simulated.checkers import Bystander, Twin
+from harness.engines.simulated.checkers import Bystander
 from harness.engines.simulated.observing import Observer
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import SeriesOperator, make_operators, source_batch
+from harness.engines.simulated.synthetic import SeriesOperator, digests
 from harness.engines.simulated.topologies import layered
 from harness.engines.simulated.world import World
 from harness.protocol import inputs as told
@@ -198,17 +198,13 @@ def series_of(options: Options, task: int, boxes: int) -> TaskOperator:
 def measure(setting: Setting) -> Measured:
     """Run ``setting`` with every checker on, and read the output partition."""
     options = options_of(setting)
-    operators = make_operators(options)
+    program = digests(options)
     if setting.boxes > 1:
+        operators = list(program.operators)
         operators[STREAMS] = series_of(options, STREAMS, setting.boxes)
-    twin = Twin(
-        options.wiring,
-        operators,
-        lambda source, batch: source_batch(source, batch, options.tuples),
-        options.batches,
-    )
-    bystander, nodes = Bystander(options, twin), Nodes()
-    world = World(options, observers=(bystander, nodes), operators=operators, validate=False)
+        program = replace(program, operators=tuple(operators))
+    bystander, nodes = Bystander(options, program.twin(options.batches)), Nodes()
+    world = World(options, program, observers=(bystander, nodes), validate=False)
     world.start()
     world.kernel.run(until=options.horizon_us)
     world.kernel.run(until=options.horizon_us + 600_000_000, stop=world.finished)

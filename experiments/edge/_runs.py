@@ -18,6 +18,7 @@ import pandas as pd
 
 from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy, topology
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.synthetic import counts
 from harness.engines.simulated.world import World
 from harness.planning.schedulers import STORE, replica_of
 from harness.protocol.effects import Kind
@@ -156,7 +157,6 @@ def options_of(setting: Setting) -> tuple[Options, Deployment]:
         batches=INPUT_S // BATCH_S,
         interval_us=BATCH_S * 1_000_000,
         tuples=setting.rate * BATCH_S,
-        counts_only=True,
         closes_connections=True,
         costs=COSTS,
         network=Network(
@@ -210,7 +210,7 @@ def _delays_us(deployment: Deployment, nodes: Sequence[str]) -> tuple[tuple[int,
 def measure(setting: Setting) -> Measured:
     """Run ``setting`` for `INPUT_S` and `DRAIN_S` of virtual time, and read the sink."""
     options, deployment = options_of(setting)
-    world = World(options, validate=False, kept=0)
+    world = World(options, counts(options), validate=False, kept=0)
     world.start()
     world.kernel.run(until=(INPUT_S + DRAIN_S) * 1_000_000)
     (sink,) = world.wiring.sinks

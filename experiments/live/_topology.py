@@ -23,6 +23,7 @@ from harness.engines.base import Setup
 from harness.engines.restoration import Restorations
 from harness.engines.run import LiveRun
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.synthetic import counts
 from harness.engines.simulated.world import World
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.protocol.planned import wiring_of
@@ -161,7 +162,6 @@ class Shape:
             interval_us=round(self.batch_s * 1e6),
             tuples=round(self.rate * self.batch_s),
             percent=50,
-            counts_only=True,
             closes_connections=True,
             costs=Costs(
                 batch_us=round(MACHINE.batch_us / faster),
@@ -247,7 +247,7 @@ class Ways:
 
 def simulate(options: Options) -> Ways:
     """Until every task of a crashed node is back; `RuntimeError` if one is not after minutes."""
-    world = World(options, validate=False, notes_progress=True)
+    world = World(options, counts(options), validate=False, notes_progress=True)
     world.start()
     hit = {fault.target for fault in options.faults}
     lost = {task for task, node in enumerate(options.placement) if node in hit}

@@ -175,7 +175,6 @@ def simulated_kill(
         batches=round(SETTLED_S / INTERVAL_S) + 100,
         interval_us=round(INTERVAL_S * 1e6),
         tuples=1,
-        counts_only=True,
         closes_connections=True,
         costs=Costs(batch_us=costs.batch_us, host_us=costs.host_us, reader_us=costs.reader_us),
         network=Network(

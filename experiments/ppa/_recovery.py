@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from harness.engines.restoration import Restorations
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.synthetic import counts
 from harness.engines.simulated.world import World
 from harness.protocol.planned import wiring_of
 from harness.protocol.registry import NodeInfo
@@ -151,7 +152,6 @@ def options_of(
         interval_us=1_000_000,
         tuples=rate,
         percent=50,
-        counts_only=True,
         costs=MACHINE,
         network=NETWORK,
         faults=tuple(
@@ -163,7 +163,7 @@ def options_of(
 
 def measure(options: Options) -> Recovered:
     """Run until every failed task is back; `RuntimeError` if one is not after ten minutes."""
-    world = World(options, validate=False, notes_progress=True, kept=0)
+    world = World(options, counts(options), validate=False, notes_progress=True, kept=0)
     world.start()
     hit = {fault.target for fault in options.faults}
     lost = {task for task, node in enumerate(options.placement) if node in hit}
@@ -191,7 +191,8 @@ def measure(options: Options) -> Recovered:
 def measure_costs(options: Options) -> float:
     """Processor time of checkpoints per processor time of computing, over the synthetic tasks,
     in one minute of full windows without a failure."""
-    world = World(replace(options, faults=()), validate=False, kept=0)
+    calm = replace(options, faults=())
+    world = World(calm, counts(calm), validate=False, kept=0)
     world.start()
     begin = options.faults[0].at_us
     spent = []

@@ -95,7 +95,6 @@ def options_of(leaves: int, plan: str, seed: int) -> Options:
         interval_us=1_000_000,
         tuples=1000,
         percent=50,
-        counts_only=True,
         costs=Costs(batch_us=1_000, tuple_us=100, store_us=1, load_us=10),
         network=Network(delay_us=1_000, jitter_us=1_000, store_us=5_000, log_us=5_000),
         faults=faults,

@@ -10,7 +10,7 @@ import pytest
 from harness.engines.hosting import EFFECTS, NoRoom, Place
 from harness.engines.simulated.draw import draw
 from harness.engines.simulated.store import Store
-from harness.engines.simulated.synthetic import DigestOperator
+from harness.engines.simulated.synthetic import DigestOperator, digests
 from harness.engines.simulated.world import World
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -34,7 +34,7 @@ def test_an_effect_says_what_may_answer_it(kind: type) -> None:
 
 def test_the_simulator_does_every_effect_of_a_node() -> None:
     of_nodes = set(get_args(do.TaskEffect)) | {do.SendHeartbeat}
-    assert of_nodes <= set(World(draw(0))._performers)
+    assert of_nodes <= set(World(draw(0), digests(draw(0)))._performers)
 
 
 def test_whatever_has_a_server_has_a_function() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.synthetic import digests
 from harness.engines.simulated.topologies import chain
 from harness.engines.simulated.world import World
 from harness.protocol.registry import NodeInfo, Registry
@@ -52,7 +53,7 @@ def away(kind: FaultKind, until_us: int = NEVER_US) -> Fault:
 
 def completes(given: Options, meanwhile: Callable[[World], None] = lambda _: None) -> bool:
     """Does the output become complete within two minutes? ``meanwhile`` acts before the crash."""
-    world = World(given)
+    world = World(given, digests(given))
     world.start()
     world.kernel.run(until=CRASH_US - 2)
     meanwhile(world)
@@ -102,7 +103,8 @@ def replan(at_us: int) -> Fault:
 
 def replicated_at_the_end(*faults: Fault) -> bool:
     """Does task 2, which is to have a replica from now on, get one within a minute?"""
-    world = World(options(*faults))
+    given = options(*faults)
+    world = World(given, digests(given))
     world.start()
     world.kernel.run(until=60_000_000)
     registry = world.store.registry

@@ -10,7 +10,7 @@ import pytest
 
 from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Options
-from harness.engines.simulated.synthetic import DigestOperator
+from harness.engines.simulated.synthetic import DigestOperator, digests
 from harness.engines.simulated.world import World
 from harness.protocol import inputs as told
 from harness.protocol.effects import EndRun
@@ -119,11 +119,11 @@ class Poisoned(DigestOperator):
 def test_a_simulated_run_of_a_poisoned_batch_ends(scheme: str) -> None:
     options: Options = draw(3, scheme=scheme, topology="chain")
     options = replace(options, faults=(), unknown_nodes=0, strategy=None)
-    world = World(options)
     wiring = options.wiring
-    world.operators[1] = Poisoned(
-        task=1, memory=wiring.memory[1], fan_out=len(wiring.downstream[1])
-    )
+    poisoned = Poisoned(task=1, memory=wiring.memory[1], fan_out=len(wiring.downstream[1]))
+    program = digests(options)
+    program = replace(program, operators=(program.operators[0], poisoned, *program.operators[2:]))
+    world = World(options, program)
     world.start()
     world.kernel.run(until=120_000_000, stop=lambda: bool(world.ended))
     assert "O1.0 fails at batch 7 on nodes" in world.ended

@@ -10,6 +10,7 @@ import pytest
 from harness.engines.restoration import Restorations
 from harness.engines.simulated.draw import draw
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
+from harness.engines.simulated.synthetic import digests
 from harness.engines.simulated.topologies import chain
 from harness.engines.simulated.world import World
 from harness.protocol import inputs as told
@@ -107,7 +108,7 @@ def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
             for place, number in enumerate(crashed)
         ),
     )
-    world = World(options, notes_progress=True)
+    world = World(options, digests(options), notes_progress=True)
     world.start()
     world.kernel.run(until=at_us + 30_000_000, stop=world.finished)
     ways = [way for way in Restorations(world.notes).every() if way.task in crashed]

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 
 from harness.engines.restoration import Noted
@@ -107,23 +106,6 @@ class Twin:
                 self.inputs[task].append(parts)
                 self.states[task].append(state)
                 self.outputs[task].append(outputs)
-
-
-@lru_cache(maxsize=64)
-def synthetic_twin(wiring: Wiring, batches: int, tuples: int, percent: int) -> Twin:
-    """The twin of a run on synthetic operators; many seeds share one."""
-    from harness.engines.simulated.synthetic import DigestOperator, source_batch
-
-    operators = [
-        DigestOperator(
-            task=task,
-            memory=wiring.memory[task],
-            fan_out=len(wiring.downstream[task]),
-            percent=percent if wiring.upstream[task] else 100,
-        )
-        for task in wiring.tasks
-    ]
-    return Twin(wiring, operators, lambda s, b: source_batch(s, b, tuples), batches)
 
 
 class Bystander(Observer):

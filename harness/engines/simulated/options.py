@@ -158,7 +158,6 @@ class Options:
     """Per source and batch."""
     percent: int = 100
     """Selectivity of every operator that is no source."""
-    counts_only: bool = False
     costs: Costs = Costs()
     network: Network = Network()
     lanes: int = 1

@@ -6,15 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from harness.engines.program import Program
-from harness.engines.simulated.checkers import (
-    Bystander,
-    InvariantBroken,
-    Twin,
-    Violation,
-    synthetic_twin,
-)
+from harness.engines.simulated.checkers import Bystander, InvariantBroken, Violation
 from harness.engines.simulated.lateness import Lateness
 from harness.engines.simulated.options import Options
+from harness.engines.simulated.synthetic import digest_twin, digests
 from harness.engines.simulated.world import World
 from harness.errors import ProtocolViolation
 from harness.protocol.story import KEPT
@@ -91,12 +86,16 @@ def _run(
     kept: int,
     notes_progress: bool,
 ) -> SimulatedRun:
-    bystander = Bystander(options, _twin(options, program))
+    if program is None:
+        program = digests(options)
+        twin = digest_twin(options)
+    else:
+        twin = program.twin(options.batches)
+    bystander = Bystander(options, twin)
     world = World(
         options,
+        program,
         observers=(bystander,),
-        operators=program.operators if program is not None else None,
-        sources=program.read if program is not None else None,
         validate=validate,
         kept=kept,
         notes_progress=notes_progress,
@@ -117,12 +116,6 @@ def _run(
         tentative_outputs=bystander.tentative_outputs,
         virtual_us=world.kernel.now,
     )
-
-
-def _twin(options: Options, program: Program | None) -> Twin:
-    if program is not None:
-        return program.twin(options.batches)
-    return synthetic_twin(options.wiring, options.batches, options.tuples, options.percent)
 
 
 def _violation(world: World, bystander: Bystander) -> Violation | None:

@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.engines.hosting import EFFECTS
+from harness.engines.program import Program
 from harness.engines.simulated.computing import Computing
 from harness.engines.simulated.kernel import ANSWER, Kernel
 from harness.engines.simulated.node import SimulatedNode
 from harness.engines.simulated.observing import Watch
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.store import Store
-from harness.engines.simulated.synthetic import source_batch
 from harness.engines.simulated.transport import Tell, Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.operators import TaskOperator
 from harness.protocol.output import OutputPartition
 
 
@@ -28,18 +27,16 @@ class Servers:
         options: Options,
         kernel: Kernel,
         nodes: Sequence[SimulatedNode],
-        operators: Sequence[TaskOperator],
+        program: Program,
         *,
         computing: Computing,
         transport: Transport,
         watch: Watch,
         tell: Tell,
-        sources: Callable[[int, int], Any] | None,
     ) -> None:
         self._options, self._kernel, self._nodes = options, kernel, nodes
-        self._operators, self._computing, self._transport = operators, computing, transport
+        self._program, self._computing, self._transport = program, computing, transport
         self._watch, self._deliver = watch, tell
-        self._given_source = sources
         self.store = Store()
         self.partitions = {
             sink: OutputPartition(lambda: kernel.now) for sink in options.wiring.sinks
@@ -74,7 +71,7 @@ class Servers:
 
     def _read_us(self, node: SimulatedNode, effect: do.LoadCheckpoint) -> int:
         found = self.store.get(effect.task, effect.position)
-        size = self._operators[effect.task].state_tuples(found.state) if found else 0
+        size = self._program.operators[effect.task].state_tuples(found.state) if found else 0
         self._transport.carried_tuples += size
         transfer = self._options.network.transfer_us(size)
         return self._store_us(node) + transfer + self._options.costs.load_us * size
@@ -188,13 +185,6 @@ class Servers:
                 task=source,
                 incarnation=incarnation,
                 batch=batch,
-                payload=self._source(source, batch),
+                payload=self._program.read(source, batch),
             )
             kernel.at(kernel.now + latency, ANSWER, self._deliver, number, node.boot, item)
-
-    def _source(self, source: int, batch: int) -> Any:
-        if self._given_source is not None:
-            return self._given_source(source, batch)
-        if self._options.counts_only:
-            return self._options.tuples
-        return source_batch(source, batch, self._options.tuples)

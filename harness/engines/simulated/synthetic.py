@@ -1,13 +1,15 @@
-"""Operators for simulation: one whose output betrays every mistake, one that only counts."""
+"""Programs for simulation: one whose output betrays every mistake, one that only counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from harness.engines.program import Program
+from harness.engines.simulated.checkers import Twin
 from harness.engines.simulated.options import Options
-from harness.protocol.operators import TaskOperator
+from harness.protocol.wiring import Wiring
 
 _PRIME = (1 << 61) - 1
 _MISSING = 0x9E3779B97F4A7C15 % _PRIME
@@ -154,18 +156,49 @@ class CountOperator:
         return int(state)
 
 
-def make_operators(options: Options) -> list[TaskOperator]:
-    """The synthetic operators that ``options`` name."""
-    wiring = options.wiring
-    operators: list[TaskOperator] = []
+def digests(options: Options) -> Program:
+    """`DigestOperator` everywhere; sources write all that they read."""
+    return _digests(options.wiring, options.tuples, options.percent)
+
+
+def digest_twin(options: Options) -> Twin:
+    """The twin of `digests`; many seeds share one."""
+    return _digest_twin(options.wiring, options.tuples, options.percent, options.batches)
+
+
+def counts(options: Options) -> Program:
+    """The same with `CountOperator`: no checker can tell what is wrong in it."""
+    operators = [
+        CountOperator(memory=memory, fan_out=fan_out, percent=share)
+        for _, memory, fan_out, share in _shapes(options.wiring, options.percent)
+    ]
+    return Program(
+        wiring=options.wiring,
+        operators=tuple(operators),
+        read=lambda source, batch: options.tuples,
+    )
+
+
+@lru_cache(maxsize=64)
+def _digests(wiring: Wiring, tuples: int, percent: int) -> Program:
+    operators = [
+        DigestOperator(task=task, memory=memory, fan_out=fan_out, percent=share)
+        for task, memory, fan_out, share in _shapes(wiring, percent)
+    ]
+    return Program(
+        wiring=wiring,
+        operators=tuple(operators),
+        read=lambda source, batch: source_batch(source, batch, tuples),
+    )
+
+
+@lru_cache(maxsize=64)
+def _digest_twin(wiring: Wiring, tuples: int, percent: int, batches: int) -> Twin:
+    return _digests(wiring, tuples, percent).twin(batches)
+
+
+def _shapes(wiring: Wiring, percent: int) -> Iterator[tuple[int, int, int, int]]:
+    """Task, memory in batches, tasks after it, and its selectivity in percent."""
     for task in wiring.tasks:
-        percent = options.percent if wiring.upstream[task] else 100
-        fan_out = len(wiring.downstream[task])
-        memory = wiring.memory[task]
-        if options.counts_only:
-            operators.append(CountOperator(memory=memory, fan_out=fan_out, percent=percent))
-        else:
-            operators.append(
-                DigestOperator(task=task, memory=memory, fan_out=fan_out, percent=percent)
-            )
-    return operators
+        share = percent if wiring.upstream[task] else 100
+        yield task, wiring.memory[task], len(wiring.downstream[task]), share

@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.engines.hosting import EFFECTS, Place
+from harness.engines.program import Program
 from harness.engines.restoration import Noted
 from harness.engines.simulated.computing import Computing
 from harness.engines.simulated.coordinators import Coordinators
@@ -33,13 +34,11 @@ from harness.engines.simulated.observing import Observer, Watch
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.engines.simulated.servers import Servers
 from harness.engines.simulated.store import Store
-from harness.engines.simulated.synthetic import make_operators
 from harness.engines.simulated.transport import COORDINATOR, Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
-from harness.protocol.operators import TaskOperator
 from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT
 
@@ -50,19 +49,19 @@ class World:
     def __init__(
         self,
         options: Options,
+        program: Program,
         *,
         observers: Sequence[Observer] = (),
-        operators: Sequence[TaskOperator] | None = None,
-        sources: Callable[[int, int], Any] | None = None,
         validate: bool = True,
         kept: int = KEPT,
         notes_progress: bool = False,
     ) -> None:
-        """``kept`` is how many inputs every machine's story holds; ``notes_progress`` makes
-        primaries note each batch, so that recoveries can be measured."""
+        """``program`` runs on the wiring of ``options``. ``kept`` is how many inputs every
+        machine's story holds; ``notes_progress`` makes primaries note each batch, so that
+        recoveries can be measured."""
         self.options, self.wiring, self.scheme = options, options.wiring, options.scheme
         self.validate, self.kept, self._notes_progress = validate, kept, notes_progress
-        self.operators = list(operators) if operators is not None else make_operators(options)
+        self.operators = program.operators
         self.kernel = Kernel()
         self.watch = Watch()
         for observer in observers:
@@ -74,12 +73,11 @@ class World:
             options,
             self.kernel,
             self.nodes,
-            self.operators,
+            program,
             computing=self.computing,
             transport=self.transport,
             watch=self.watch,
             tell=self._deliver,
-            sources=sources,
         )
         self.coordinators = Coordinators(self)
         self.notes: list[Noted] = []
