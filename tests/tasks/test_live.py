@@ -18,10 +18,10 @@ def test_killed_nodes_and_a_killed_rack_change_nothing(engine: TaskEngine, tmp_p
         [kill(2, "r1n1"), kill(3.5, "r2n2"), kill(5, "r1")]
     )
     assert done.results > 500
-    assert done.kills == 4
+    assert done.kills >= 3, "four, if the first node is back before its rack dies"
     assert done.failures == 0, done
     lost = engine.lost_primaries()
-    assert len(lost) >= 4
+    assert len(lost) >= 3
     # A machine that is too busy may take a living node for dead as well; that changes nothing.
     assert any("connection" in noted.note.why for noted in lost)
 
