@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from harness.cluster.base import Cluster
+from harness.cluster.neighbours import neighbours
 from harness.engines.base import Engine, Event, EventKind, Work
 from harness.engines.deliveries import COPY_HEADER, relative_windows
 from harness.engines.metering import Meter
@@ -137,7 +138,8 @@ class PassRecord:
     clock_jump_s: float | None = None
     """By how much the wall clock moved against the monotonic one during the pass."""
     conditions: Mapping[str, float | None] = field(default_factory=dict)
-    """What else went on on the machine meanwhile (`harness.engines.foreign`)."""
+    """What else went on on the machine meanwhile (`harness.engines.foreign`,
+    `harness.cluster.neighbours`)."""
 
     @property
     def until_s(self) -> float:
@@ -244,6 +246,7 @@ class Pass:
             self._engine.begins_at(start)
             generator.start(start)
             clocks_s = _clocks_s()
+            others = len(neighbours())
             meter = Meter(self._cluster, self._engine.usage)
             with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
                 self._watch(generator, collector, injector, start)
@@ -255,6 +258,7 @@ class Pass:
                 start, generator.result(), messages, injector.done, meter.frame(), drained
             )
             foreign = meter.foreign()
+            others = max(others, len(neighbours()))
             return replace(
                 record,
                 table=self._table(writer, start),
@@ -264,6 +268,7 @@ class Pass:
                 conditions={
                     "foreign_share": foreign.foreign_share,
                     "steal_share": foreign.steal_share,
+                    "other_clusters": others,
                 },
             )
 

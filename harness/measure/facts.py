@@ -71,4 +71,5 @@ FACTS: Mapping[str, str] = {
     "mistimed": "Why no time of the run can be trusted: a late load, a clock that jumped.",
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
     "steal_share": "Share that the hypervisor gave to other machines.",
+    "other_clusters": "Other clusters of this user's that lived on the machine then.",
 }

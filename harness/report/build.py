@@ -212,6 +212,11 @@ def _busy(campaign: Campaign) -> list[str]:
                 foreign_share=record.values.get(f"{prefix}foreign_share"),
                 steal_share=record.values.get(f"{prefix}steal_share"),
             )
+            if others := record.values.get(f"{prefix}other_clusters"):
+                found.append(
+                    f"{record.run} ({name}): {others} other "
+                    f"{'cluster' if others == 1 else 'clusters'} ran on the machine"
+                )
             if load.high:
                 found.append(
                     f"{record.run} ({name}): other processes used "

@@ -124,7 +124,7 @@ def test_a_kill_where_nothing_ran_says_nothing() -> None:
 
 
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
-    conditions = {"foreign_share": 0.0, "steal_share": 0.0}
+    conditions = {"foreign_share": 0.0, "steal_share": 0.0, "other_clusters": 0}
     given = set(values(conditions=conditions))
     facts = {name for name in given if describe(name) is None}
     assert {name.removeprefix("twin_") if name not in FACTS else name for name in facts} == set(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.ownership import ClusterRecords
 from harness.engines import catalogue, passes
 from harness.engines.base import EngineKind, Setup
 from harness.engines.catalogue import ENGINES, find_engine
@@ -21,6 +23,7 @@ from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome
+from tests.cluster.test_neighbours import cluster_of
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker
 
@@ -144,12 +147,17 @@ def test_the_twin_comes_second_in_every_other_repetition(
 
 
 @pytest.mark.slow
-def test_the_conditions_of_both_passes_are_kept(measured: Callable[..., Outcome]) -> None:
+def test_the_conditions_of_both_passes_are_kept(
+    measured: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ClusterRecords().add(cluster_of(os.getppid(), tmp_path))
     values = measured("wait", NO_FAILURES).values
     assert values["load_cpu_s"] > 0
     assert isinstance(values["load_nice"], int)
     assert values["load_delivery_p99_s"] > 0
     assert {"foreign_share", "steal_share", "twin_foreign_share"} <= set(values)
+    assert values["other_clusters"] == values["twin_other_clusters"] == 1
 
 
 @pytest.mark.slow

@@ -122,7 +122,8 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
         if first:
             first = False
             return replace(outcome, invalid="the load fell behind")
-        return replace(outcome, values={**outcome.values, "foreign_share": 0.4, "steal_share": 0})
+        busy = {"foreign_share": 0.4, "steal_share": 0, "twin_other_clusters": 1}
+        return replace(outcome, values={**outcome.values, **busy})
 
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
     make(Store(tmp_path), toy(run), settings=QUICK)
@@ -130,6 +131,7 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
     assert "(attempt 1) was invalid" in text
     assert "the load fell behind" in text
     assert "other processes used 40%" in text
+    assert "(twin): 1 other cluster ran on the machine" in text
 
 
 def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
