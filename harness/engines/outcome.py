@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from harness.cluster.base import Action
+from harness.engines import resources, trust
 from harness.engines.base import NOT_SCORED, EventKind, Scored
 from harness.engines.contributions import tuple_success
 from harness.engines.disturbances import (
@@ -42,9 +43,6 @@ from workloads.base import Workload
 BIN_S = 0.5
 """Of the timeline."""
 TWIN_BEHIND = "the twin did not follow its load, so no time can be compared with it"
-CLOCK_JUMP_S = 0.1
-"""By how much wall and monotonic clock may part during a pass. A clock that is only slewed parts
-by at most 0.5 ms a second."""
 
 
 def judge(
@@ -65,8 +63,8 @@ def judge(
     identity = workload.identity_in_run
     calm = _Seen(twin, truth, workload, identity)
     broken = _Seen(failed, truth, workload, identity)
-    problem = _incomparable(twin, failed, truth) or _missed(failed)
-    mistimed = _mistimed(twin, failed)
+    problem = trust.incomparable(twin, failed, truth) or trust.missed(failed)
+    mistimed = trust.mistimed(twin, failed)
     normal = _normal(calm, settle_s, failed.until_s)
     kept_up = normal is not None and normal.kept_up(trigger_s)
     after = aftermath(
@@ -86,7 +84,7 @@ def judge(
         **_latencies(calm, broken, settle_s, trusted=mistimed is None),
         **_yardstick(normal if mistimed is None else None, kept_up),
         **_first_failure(after),
-        **_resources(twin, failed),
+        **resources.used(twin, failed),
         **_conditions(twin, failed),
         "paper_accuracy_first": accuracy.first,
         "paper_accuracy_last": accuracy.last,
@@ -96,8 +94,8 @@ def judge(
         "records": failed.load.records,
         "load_s": failed.until_s,
         "load_lag_s": failed.load.lag["p99_s"],
-        "dropped_rows": _dropped(failed),
-        "twin_dropped_rows": _dropped(twin),
+        "dropped_rows": trust.dropped(failed),
+        "twin_dropped_rows": trust.dropped(twin),
         "restarts": _restarts(failed),
         **_adaptations(failed),
         "drained": failed.drained,
@@ -304,51 +302,6 @@ def _quantiles(name: str, latency_s: pd.Series[float]) -> dict[str, float | None
     }
 
 
-def _resources(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
-    cpu_s, resident = _used(failed.usage)
-    twin_cpu_s, twin_resident = _used(twin.usage)
-    return {
-        "cpu_s": cpu_s,
-        "twin_cpu_s": twin_cpu_s,
-        "resident_bytes": resident,
-        "twin_resident_bytes": twin_resident,
-        "network_bytes": _crossed(failed.usage),
-        "twin_network_bytes": _crossed(twin.usage),
-    }
-
-
-def _used(usage: pd.DataFrame) -> tuple[float | None, float | None]:
-    """CPU seconds during the pass, and the largest sum of resident bytes.
-
-    A sample that could not be taken is left out, as null and not as 0. A counter that begins
-    anew (another process) has used what it says.
-    """
-    counted = usage.dropna(subset=["cpu_s", "resident_bytes"])
-    if not len(usage) or set(counted["who"]) != set(usage["who"]):
-        return None, None
-    cpu_s = sum(_increase(samples) for _, samples in counted.groupby("who")["cpu_s"])
-    whole = usage.groupby("at_s")["resident_bytes"].sum(min_count=usage["who"].nunique())
-    return float(cpu_s), None if whole.isna().all() else float(whole.max())
-
-
-def _crossed(usage: pd.DataFrame) -> float | None:
-    """Bytes that went into and out of the nodes during the pass; null where the backend counts
-    none (`Usage.method` says why). Processes of no node count for nothing: their traffic is the
-    nodes' other end."""
-    counters = ["received_bytes", "sent_bytes"]
-    counted = usage.reindex(columns=["who", *counters]).dropna()
-    if not len(counted):
-        return None
-    return float(
-        sum(_increase(samples[name]) for _, samples in counted.groupby("who") for name in counters)
-    )
-
-
-def _increase(counter: pd.Series[float]) -> float:
-    steps = counter.diff().iloc[1:]
-    return float(steps.where(steps >= 0, counter.iloc[1:]).sum())
-
-
 def _conditions(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
     """What else could have decided the numbers: the load generator, the machine, the clock."""
     return {
@@ -359,10 +312,6 @@ def _conditions(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
         **{f"twin_{name}": value for name, value in twin.conditions.items()},
         **failed.conditions,
     }
-
-
-def _dropped(record: PassRecord) -> int:
-    return int(record.batches["dropped_rows"].sum()) if len(record.batches) else 0
 
 
 def _restarts(record: PassRecord) -> int:
@@ -386,53 +335,6 @@ def _adaptations(record: PassRecord) -> dict[str, Any]:
         "plan_value_before": float(changes["value_before"].iloc[-1]),
         "plan_value_after": float(changes["value_after"].iloc[-1]),
     }
-
-
-def _incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> str | None:
-    """Why the output cannot be compared."""
-    if not len(truth):
-        return (
-            "the batch query over the same input has no result, so there is nothing to compare: "
-            "the load was too short, or nothing the query looks for is in it"
-        )
-    if _dropped(twin):
-        return (
-            f"{twin.name}: the watermark dropped {_dropped(twin)} rows without a failure, so the "
-            "query answered another question than the batch"
-        )
-    if not twin.drained:
-        return f"{twin.name}: the engine did not deliver everything in time without a failure"
-    for record in (twin, failed):
-        expected = sum(stream.rate.records for stream in record.plan.streams)
-        if record.load.records != expected:
-            return f"{record.name}: {record.load.records} of {expected} records were sent"
-    return None
-
-
-def _missed(failed: PassRecord) -> str | None:
-    """A planned failure that was done, and hit a node on which nothing of the engine ran just
-    then: nothing failed, and the run says nothing."""
-    for done in failed.injected:
-        idle = [victim.node for victim in done.victims if victim.reached and not victim.felt]
-        if done.event.action in BREAKS and done.error is None and not reached(done) and idle:
-            return (
-                f"{failed.name}: the {done.event.action.value} of {done.event.target} at "
-                f"{done.event.at_s:g} s hit {', '.join(idle)}, where nothing of the engine ran then"
-            )
-    return None
-
-
-def _mistimed(twin: PassRecord, failed: PassRecord) -> str | None:
-    """Why the times cannot be trusted."""
-    for record in (twin, failed):
-        if record.load.invalid is not None:
-            return f"{record.name}: {record.load.invalid}"
-        if record.clock_jump_s is not None and abs(record.clock_jump_s) > CLOCK_JUMP_S:
-            return (
-                f"{record.name}: the wall clock jumped by {record.clock_jump_s:.3f} s during the "
-                "pass, and every latency rests on it"
-            )
-    return None
 
 
 def _series(calm: _Seen, broken: _Seen) -> Mapping[str, pd.DataFrame]:

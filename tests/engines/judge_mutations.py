@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from harness.engines import disturbances, outcome
+from harness.engines import disturbances, outcome, resources, trust
 from harness.measure import collector, recovery, versions, windows
 from harness.report import verdicts
 from tests.engines import test_outcome as by_outcome
@@ -391,29 +391,29 @@ MUTATIONS = (
     ),
     # What can be trusted
     Mutation(
-        outcome,
-        "_mistimed",
+        trust,
+        "mistimed",
         "if record.load.invalid is not None:",
         "if False:",
         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid,
     ),
     Mutation(
-        outcome,
-        "_mistimed",
+        trust,
+        "mistimed",
         "> CLOCK_JUMP_S",
         "> 1e9",
         by_outcome.test_a_clock_that_jumped_makes_a_run_invalid,
     ),
     Mutation(
-        outcome,
-        "_incomparable",
-        "if _dropped(twin):",
+        trust,
+        "incomparable",
+        "if dropped(twin):",
         "if False:",
         by_outcome.test_rows_that_the_twin_dropped_make_a_run_invalid,
     ),
     Mutation(
-        outcome,
-        "_incomparable",
+        trust,
+        "incomparable",
         "if record.load.records != expected:",
         "if False:",
         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid,
@@ -440,8 +440,8 @@ MUTATIONS = (
         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
     ),
     Mutation(
-        outcome,
-        "_missed",
+        trust,
+        "missed",
         "not victim.felt",
         "victim.felt",
         by_outcome.test_a_kill_where_nothing_ran_says_nothing,
@@ -454,14 +454,14 @@ MUTATIONS = (
         by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted,
     ),
     Mutation(
-        outcome,
-        "_used",
+        resources,
+        "_of_processes",
         'usage.dropna(subset=["cpu_s", "resident_bytes"])',
         "usage.fillna(0.0)",
         by_outcome.test_a_sample_that_could_not_be_taken_is_left_out,
     ),
     Mutation(
-        outcome,
+        resources,
         "_increase",
         "steps.where(steps >= 0, counter.iloc[1:])",
         "steps",
