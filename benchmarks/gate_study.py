@@ -28,7 +28,7 @@ from harness.environment.cache import to_stderr
 from harness.nightly.gate import PAIRS, compare_sides
 from harness.nightly.metrics import chosen
 from harness.nightly.revisions import working_tree
-from harness.nightly.statistics import Verdict
+from harness.nightly.statistics import Change
 from harness.results.provenance import ROOT, describe_commit, describe_machine
 from harness.seeds import DEFAULT_SEED, derive_seed
 
@@ -106,8 +106,8 @@ def table(outcomes: Sequence[Mapping[str, Any]]) -> str:
         mine = [each for each in outcomes if each["planted"] == share]
         if not mine:
             continue
-        worse = sum(each["verdict"] == Verdict.WORSE for each in mine)
-        better = sum(each["verdict"] == Verdict.BETTER for each in mine)
+        worse = sum(each["verdict"] == Change.WORSE for each in mine)
+        better = sum(each["verdict"] == Change.BETTER for each in mine)
         ratios = sorted(each["ratio"] for each in mine)
         name = f"{share:.0%}" if share else "none (equal code)"
         lines.append(
@@ -165,7 +165,7 @@ def command(nights: int, write: bool) -> None:
         found = run(night)
         with OUTCOMES.open("a") as file:
             file.writelines(json.dumps(each) + "\n" for each in found)
-        called = [each["metric"] for each in found if each["verdict"] != Verdict.NO_CHANGE]
+        called = [each["metric"] for each in found if each["verdict"] != Change.NO_CHANGE]
         to_stderr(f"night {night}: {found[0]['seconds']:.0f} s; called: {', '.join(called)}")
     if write:
         PAGE.write_text(page(PAGE.read_text(), read()))

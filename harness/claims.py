@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
+
+Place = TypeVar("Place")
+"""A combination of parameters."""
 
 
 class ClaimKind(StrEnum):
@@ -31,3 +34,43 @@ class Claim:
     """None where it was not measured."""
     measured: Mapping[str, Any]
     """The numbers the verdict rests on, the tolerance among them."""
+
+
+def at_most(text: str, value: float | None, limit: float, measured: Mapping[str, Any]) -> Claim:
+    """A sentence of our own with a limit, which then stands beside what was ``measured``; null
+    where there is no ``value``."""
+    return Claim(
+        text=text,
+        kind=ClaimKind.HYPOTHESIS,
+        held=None if value is None else value <= limit,
+        measured={**measured, "limit": limit},
+    )
+
+
+def shares(held: Mapping[Place, Mapping[str, bool]]) -> dict[str, float]:
+    """In what share of the combinations that decide it each sentence holds, in the order in which
+    they come."""
+    by_sentence: dict[str, list[bool]] = {}
+    for cell in held.values():
+        for sentence, holds in cell.items():
+            by_sentence.setdefault(sentence, []).append(holds)
+    return {sentence: sum(found) / len(found) for sentence, found in by_sentence.items()}
+
+
+def region(held: Mapping[Place, Mapping[str, bool]], named: Callable[[Place], str]) -> Claim:
+    """Whether all sentences hold together anywhere, where parameters of a paper are lost."""
+    whole = [place for place, cell in held.items() if all(cell.values())]
+    best = max(held, key=lambda place: sum(held[place].values()) / len(held[place]))
+    return Claim(
+        text="There is a region of the lost parameters where all sentences hold together",
+        kind=ClaimKind.HYPOTHESIS,
+        held=bool(whole),
+        measured={
+            "combinations_where_all_hold": len(whole),
+            "combinations": len(held),
+            "where": [named(place) for place in whole],
+            "best": named(best),
+            "failing_there": [text for text, holds in held[best].items() if not holds],
+            "share_of_combinations_by_sentence": shares(held),
+        },
+    )

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared, availability_bound, failure_duration
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim, ClaimKind, region, shares
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import stamp
 from harness.protocol.scheme import Corrections, Policy
@@ -142,21 +142,21 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     costs = [cost for cost in COSTS_US if cost in set(table["cost_us"])]
     panels = np.atleast_1d(figure.subplots(1, len(RELEASES), sharey=True))
     for axes, release in zip(panels, RELEASES, strict=True):
-        shares = np.full((len(costs), len(buckets)), np.nan)
+        drawn = np.full((len(costs), len(buckets)), np.nan)
         for row, cost in enumerate(costs):
             for column, bucket in enumerate(buckets):
                 cell = cells.get((bucket, cost, release))
                 if cell is None:
                     continue
                 held = [holds for _, holds in cell]
-                shares[row, column] = np.mean(held)
+                drawn[row, column] = np.mean(held)
                 failed = "".join(letters[sentence] for sentence, holds in cell if not holds)
                 mark = "\n(ours)" if (bucket, cost, release) == CHOSEN else ""
                 axes.text(
                     column, row, f"{sum(held)} of {len(held)}\n{failed or 'all'}{mark}",
                     ha="center", va="center", fontsize=8,
                 )  # fmt: skip
-        axes.imshow(shares, vmin=0, vmax=1, cmap="Greens", aspect="auto", alpha=0.75)
+        axes.imshow(drawn, vmin=0, vmax=1, cmap="Greens", aspect="auto", alpha=0.75)
         axes.set_xticks(range(len(buckets)), [str(bucket) for bucket in buckets])
         axes.set_yticks(range(len(costs)), [str(cost) for cost in costs])
         axes.set_title(f"corrections released {release}", loc="left")
@@ -170,32 +170,17 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Whether there is such a region, and which sentence depends on what was lost."""
-    cells = _shares(table)
-    whole = [place for place, cell in cells.items() if all(held for _, held in cell)]
-    by_sentence: dict[str, list[bool]] = {}
-    for cell in cells.values():
-        for sentence, held in cell:
-            by_sentence.setdefault(sentence, []).append(held)
-    shares = {sentence: float(np.mean(held)) for sentence, held in by_sentence.items()}
+    held = {place: dict(cell) for place, cell in _shares(table).items()}
+    share_of = shares(held)
     return [
-        Claim(
-            text="There is a region of the lost parameters where all sentences hold together",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool(whole),
-            measured={
-                "combinations_where_all_hold": len(whole),
-                "combinations": len(cells),
-                "where": [f"{b} ms / {c} µs / {r}" for b, c, r in whole],
-                "share_of_combinations_by_sentence": shares,
-            },
-        ),
+        region(held, lambda place: "{} ms / {} µs / {}".format(*place)),
         Claim(
             text="No sentence holds or fails by the choice of the lost parameters alone",
             kind=ClaimKind.HYPOTHESIS,
-            held=all(share in (0.0, 1.0) for share in shares.values()),
+            held=all(share in (0.0, 1.0) for share in share_of.values()),
             measured={
-                "depend_on_them": [name for name, share in shares.items() if 0 < share < 1],
-                "hold_nowhere": [name for name, share in shares.items() if share == 0],
+                "depend_on_them": [name for name, share in share_of.items() if 0 < share < 1],
+                "hold_nowhere": [name for name, share in share_of.items() if share == 0],
             },
         ),
     ]

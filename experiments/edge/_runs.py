@@ -20,12 +20,14 @@ from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy,
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.synthetic import counts
 from harness.engines.simulated.world import World
+from harness.experiment import Context
 from harness.planning.schedulers import STORE, replica_of
 from harness.protocol.effects import Kind
 from harness.protocol.planned import wiring_of
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
 from harness.results.record import Point
+from harness.results.tables import Results
 
 INPUT_S, DRAIN_S = 60, 30
 FAILURE_S = 30
@@ -231,6 +233,24 @@ def measure(setting: Setting) -> Measured:
         carried_bytes=world.carried_tuples * TUPLE_BYTES,
         deployment=deployment,
     )
+
+
+def at(point: Point, context: Context, *, failure: bool) -> Measured:
+    """One minute of a mechanism at one rate, as a point of `grid` says."""
+    setting = Setting(
+        mechanism=str(point["mechanism"]),
+        rate=int(str(point["rate"])),
+        failure=failure,
+        seed=context.seed("network"),
+    )
+    context.progress(setting.mechanism)
+    return measure(setting)
+
+
+def means(results: Results, columns: Sequence[str]) -> pd.DataFrame:
+    """A row per mechanism and rate: each column's mean over the repetitions."""
+    frame = results.frame[["engine", "mechanism", "rate", *columns]]
+    return frame.groupby(["engine", "mechanism", "rate"], sort=False).mean().reset_index()
 
 
 def grid(rates: Sequence[int]) -> list[Point]:

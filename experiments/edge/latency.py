@@ -38,14 +38,7 @@ PANELS = {"overall": "(a) overall", "recovery": "(b) during recovery"}
 
 def run(point: Point, context: Context) -> Outcome:
     """One minute with a failure at one rate."""
-    setting = _runs.Setting(
-        mechanism=str(point["mechanism"]),
-        rate=int(str(point["rate"])),
-        failure=True,
-        seed=context.seed("network"),
-    )
-    context.progress(setting.mechanism)
-    measured = _runs.measure(setting)
+    measured = _runs.at(point, context, failure=True)
     values: dict[str, float] = {}
     for name, times in PARTS.items():
         mean, low, high = measured.latencies(*times)
@@ -56,8 +49,7 @@ def run(point: Point, context: Context) -> Outcome:
 def table(results: Results) -> pd.DataFrame:
     """A row per mechanism and rate: mean, 5th and 95th percentile of both panels."""
     columns = [f"{name}{part}_s" for name in PANELS for part in ("", "_p5", "_p95")]
-    frame = results.frame[["mechanism", "rate", "engine", *columns]]
-    return frame.groupby(["engine", "mechanism", "rate"], sort=False).mean().reset_index()
+    return _runs.means(results, columns)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:

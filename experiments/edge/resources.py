@@ -37,14 +37,7 @@ ALIKE = 0.15
 def run(point: Point, context: Context) -> Outcome:
     """What the mechanism's copies demand, and what crosses the links in a minute without
     failure."""
-    setting = _runs.Setting(
-        mechanism=str(point["mechanism"]),
-        rate=int(str(point["rate"])),
-        failure=False,
-        seed=context.seed("network"),
-    )
-    context.progress(setting.mechanism)
-    measured = _runs.measure(setting)
+    measured = _runs.at(point, context, failure=False)
     return Outcome(
         values={
             "cores": measured.deployment.cores,
@@ -56,8 +49,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 def table(results: Results) -> pd.DataFrame:
     """A row per mechanism and rate."""
-    frame = results.frame[["engine", "mechanism", "rate", *MEASURES]]
-    return frame.groupby(["engine", "mechanism", "rate"], sort=False).mean().reset_index()
+    return _runs.means(results, list(MEASURES))
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:

@@ -28,16 +28,9 @@ NEAR = 0.05
 
 def run(point: Point, context: Context) -> Outcome:
     """One minute with a failure at one rate."""
-    setting = _runs.Setting(
-        mechanism=str(point["mechanism"]),
-        rate=int(str(point["rate"])),
-        failure=True,
-        seed=context.seed("network"),
-    )
-    context.progress(setting.mechanism)
-    measured = _runs.measure(setting)
+    measured = _runs.at(point, context, failure=True)
     after = measured.throughput().loc[FAILURE_S + 1 : INPUT_S - 1]
-    offered = setting.rate * GATEWAYS
+    offered = int(str(point["rate"])) * GATEWAYS
     return Outcome(
         values={
             "success": measured.success(),
@@ -52,8 +45,7 @@ def run(point: Point, context: Context) -> Outcome:
 def table(results: Results) -> pd.DataFrame:
     """A row per mechanism and rate."""
     measured = ["success", "success_in_time", "offered_per_s", "throughput_per_s", "slow_seconds"]
-    frame = results.frame[["engine", "mechanism", "rate", *measured]]
-    return frame.groupby(["engine", "mechanism", "rate"], sort=False).mean().reset_index()
+    return _runs.means(results, measured)
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:

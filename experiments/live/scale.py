@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, ORANGE, VERMILION
 from harness.results.record import Outcome, Point, Profile
@@ -164,22 +164,13 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
             held=None if missing is None else bool(missing <= 0),
             measured={"missing": None if missing is None else int(missing)},
         ),
-        _at_most(f"{NODES} idle nodes with their replicas use at most 0.2 cores.", idle,
-                 LIMITS["idle_cores"], "cores"),
-        _at_most(f"From nothing to {NODES} connected nodes it takes at most a minute.", start_s,
-                 LIMITS["start_s"], "seconds"),
-        _at_most("The start is at most a fifth of a live experiment.", share,
-                 LIMITS["start_share"], "share"),
+        at_most(f"{NODES} idle nodes with their replicas use at most 0.2 cores.", idle,
+                LIMITS["idle_cores"], {"cores": idle}),
+        at_most(f"From nothing to {NODES} connected nodes it takes at most a minute.", start_s,
+                LIMITS["start_s"], {"seconds": start_s}),
+        at_most("The start is at most a fifth of a live experiment.", share,
+                LIMITS["start_share"], {"share": share}),
     ]  # fmt: skip
-
-
-def _at_most(text: str, value: float | None, limit: float, unit: str) -> Claim:
-    return Claim(
-        text=text,
-        kind=ClaimKind.HYPOTHESIS,
-        held=None if value is None else value <= limit,
-        measured={unit: value, "limit": limit},
-    )
 
 
 EXPERIMENT = Experiment(

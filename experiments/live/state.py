@@ -12,14 +12,14 @@ a replica has both already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from experiments.live._kills import measure_kills
 from experiments.live._six_nodes import warm
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, ORANGE
 from harness.results.record import Outcome, Point, Profile, Scalar
@@ -152,15 +152,17 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
             held=None if wrong is None else wrong == 0,
             measured={"wrong": wrong, "kills": len(table)},
         ),
-        _at_most("Up to 1 MB of state a task, a kill is restored from checkpoints within 250 ms "
-                 "(median).", small, LIMITS["small_ms"], {}),
-        _at_most("Every further MB costs at most 20 ms.", slope, LIMITS["ms_per_mb"],
-                 {f"ms_at_{float(str(size)) / MB:g}_mb": ms for size, ms in by_size.items()}),
-        _at_most("With a replica a kill is restored within 100 ms (median), whatever the size.",
-                 large, LIMITS["replica_ms"], {"ms_up_to_1_mb": replicated}),
-        _at_most("From 2,000 to 40,000 records/s a kill is restored from checkpoints within "
-                 "250 ms (median).", rates, LIMITS["rate_ms"],
-                 {f"ms_at_{rate:g}_per_s": value for rate, value in by_rate.items()}),
+        at_most("Up to 1 MB of state a task, a kill is restored from checkpoints within 250 ms "
+                "(median).", small, LIMITS["small_ms"], {"value": small}),
+        at_most("Every further MB costs at most 20 ms.", slope, LIMITS["ms_per_mb"],
+                {"value": slope}
+                | {f"ms_at_{float(str(size)) / MB:g}_mb": ms for size, ms in by_size.items()}),
+        at_most("With a replica a kill is restored within 100 ms (median), whatever the size.",
+                large, LIMITS["replica_ms"], {"value": large, "ms_up_to_1_mb": replicated}),
+        at_most("From 2,000 to 40,000 records/s a kill is restored from checkpoints within "
+                "250 ms (median).", rates, LIMITS["rate_ms"],
+                {"value": rates}
+                | {f"ms_at_{rate:g}_per_s": value for rate, value in by_rate.items()}),
     ]  # fmt: skip
 
 
@@ -175,15 +177,6 @@ def ms_per_mb(by_size: pd.Series[float]) -> float | None:
 def _largest(by_size: pd.Series[float], *, up_to: float) -> float | None:
     found = by_size[by_size.index <= up_to]
     return float(found.max()) if len(found) else None
-
-
-def _at_most(text: str, value: float | None, limit: float, more: dict[str, Any]) -> Claim:
-    return Claim(
-        text=text,
-        kind=ClaimKind.HYPOTHESIS,
-        held=None if value is None else value <= limit,
-        measured={"value": value, "limit": limit, **more},
-    )
 
 
 _GRID = [

@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim, ClaimKind, region, shares
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import stamp
 from harness.planning.catalogue import planner
@@ -202,19 +202,19 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     degrees = [name for name in DEGREES if name in set(table["degrees"])]
     skews = [skew for skew in SKEWS if skew in set(table["skew"])]
     for axes, mix in zip(panels, MIXES, strict=True):
-        shares = np.full((len(skews), len(degrees)), np.nan)
+        drawn = np.full((len(skews), len(degrees)), np.nan)
         for row, skew in enumerate(skews):
             for column, name in enumerate(degrees):
                 cell = held.get((name, skew, mix))
                 if cell is None:
                     continue
-                shares[row, column] = np.mean(list(cell.values()))
+                drawn[row, column] = np.mean(list(cell.values()))
                 failed = "".join(LETTERS[each] for each, holds in cell.items() if not holds)
                 axes.text(
                     column, row, f"{sum(cell.values())} of {len(cell)}\n{failed or 'all'}",
                     ha="center", va="center", fontsize=8,
                 )  # fmt: skip
-        axes.imshow(shares, vmin=0, vmax=1, cmap="Greens", aspect="auto", alpha=0.75)
+        axes.imshow(drawn, vmin=0, vmax=1, cmap="Greens", aspect="auto", alpha=0.75)
         axes.set_xticks(range(len(degrees)), degrees)
         axes.set_yticks(range(len(skews)), [f"{skew:g}" for skew in skews])
         axes.set_title(mix, loc="left")
@@ -231,39 +231,21 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Whether there is such a region; and on what each sentence depends."""
     held = holding(table)
-    whole = [place for place, cell in held.items() if all(cell.values())]
-    shares = {
-        name: float(np.mean([cell[name] for cell in held.values() if name in cell]))
-        for name in SENTENCES
-        if any(name in cell for cell in held.values())
+    share_of = shares(held)
+    in_words = {
+        place: {SENTENCES[name]: holds for name, holds in cell.items()}
+        for place, cell in held.items()
     }
-    best = max(held, key=lambda place: float(np.mean(list(held[place].values()))))
     return [
-        Claim(
-            text="There is a region of the lost parameters where all sentences hold together",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool(whole),
-            measured={
-                "combinations_where_all_hold": len(whole),
-                "combinations": len(held),
-                "where": [_random.place(place) for place in whole],
-                "best": _random.place(best),
-                "failing_there": [
-                    SENTENCES[name] for name, holds in held[best].items() if not holds
-                ],
-                "share_of_combinations_by_sentence": {
-                    SENTENCES[name]: share for name, share in shares.items()
-                },
-            },
-        ),
+        region(in_words, _random.place),
         Claim(
             text="SA outperforms greedy and INC outperforms TO whatever the lost parameters are",
             kind=ClaimKind.PAPER,
-            held=shares["ahead"] == 1 and shares["inc"] == 1,
+            held=share_of["ahead"] == 1 and share_of["inc"] == 1,
             measured={
-                "ahead": shares["ahead"],
-                "inc": shares["inc"],
-                "hold_everywhere": [name for name, share in shares.items() if share == 1],
+                "ahead": share_of["ahead"],
+                "inc": share_of["inc"],
+                "hold_everywhere": [name for name, share in share_of.items() if share == 1],
             },
         ),
     ]

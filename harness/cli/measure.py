@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from harness.claims import Claim, ClaimKind
+from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
@@ -30,41 +31,26 @@ DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
 
 
 def measure(
-    experiments: Sequence[Experiment],
-    settings: RunSettings,
-    *,
-    out: Path,
-    backend: str,
-    strict: bool,
-    dry_run: bool,
-    as_json: bool,
-    keep: bool = False,
-    verbose: bool = False,
+    experiments: Sequence[Experiment], settings: RunSettings, asked: Asked, *, as_json: bool
 ) -> int:
     """Make every run that is not there yet; returns the exit code."""
-    check_out(out)
-    store = Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    check_out(asked.out)
+    store = Store(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
-    asked: dict[tuple[str, Profile], Campaign] = {}
+    campaigns: dict[tuple[str, Profile], Campaign] = {}
 
     def announce(experiment: Experiment, campaign: Campaign) -> None:
-        asked[experiment.id, settings.profile] = campaign
-        _announce(writer.write(asked), display, experiment)
+        campaigns[experiment.id, settings.profile] = campaign
+        _announce(writer.write(campaigns), display, experiment)
 
     display = ProgressDisplay(announce)
-    place = find_backend(backend)
+    place = find_backend(asked.backend)
     _check_schedule(settings, place)
-    hold = (lambda where: _hold(display, where)) if keep else None
-    runner = Runner(
-        store,
-        place.make,
-        display,
-        backend=place,
-        hold=hold,
-    )
+    hold = (lambda where: _hold(display, where)) if asked.keep else None
+    runner = Runner(store, place.make, display, backend=place, hold=hold)
     runs = runner.plan(experiments, settings)
-    if dry_run:
-        _show_plan(runs, verbose=verbose, as_json=as_json)
+    if asked.dry_run:
+        _show_plan(runs, verbose=asked.verbose, as_json=as_json)
         return DONE
     if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
         place.enter(sys.argv[1:])
@@ -76,15 +62,16 @@ def measure(
         except KeyboardInterrupt:
             display.close()
             for experiment in experiments:
-                asked[experiment.id, settings.profile] = runner.campaign(experiment, settings)
-            _interrupted(writer.write(asked), list(asked.values()))
+                campaign = runner.campaign(experiment, settings)
+                campaigns[experiment.id, settings.profile] = campaign
+            _interrupted(writer.write(campaigns), list(campaigns.values()))
             return INTERRUPTED
         finally:
             display.close()
-        report = writer.write(asked)
-    judged = [item for item in report.judged if (item.experiment.id, item.profile) in asked]
+        report = writer.write(campaigns)
+    judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
     _summarize(judged, records, report.index, as_json=as_json)
-    return exit_code(judged, strict=strict)
+    return exit_code(judged, strict=asked.strict)
 
 
 def _warn_of_neighbours() -> None:

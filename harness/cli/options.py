@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -81,8 +83,56 @@ def cluster_option(command: Command) -> Command:
     return _backend_option(_network_option(command))
 
 
-def run_options(command: Command) -> Command:
-    """The options of the commands that measure."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a command that measures was given by the options that all of these have."""
+
+    profile: str
+    backend: str
+    seed: int
+    repeats: int | None
+    out: Path
+    failures: Path | None
+    text: Sequence[Path]
+    again: bool
+    strict: bool
+    conf: Sequence[str]
+    keep: bool
+    dry_run: bool
+    verbose: bool
+
+    def settings(self, **own: Any) -> RunSettings:
+        """The runner's settings, with the command's ``own`` options of experiments; those that the
+        user did not give are left out."""
+        from harness.runner import RunSettings
+
+        options = {
+            "failures": self.failures,
+            "text": list(self.text),
+            "conf": list(self.conf),
+            **own,
+        }
+        return RunSettings(
+            profile=Profile(self.profile),
+            root_seed=self.seed,
+            repeats=self.repeats,
+            again=self.again,
+            options={name: value for name, value in options.items() if value},
+        )
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of the commands that measure; the command gets them together, as ``asked``."""
+
+    @wraps(command)
+    def together(**given: Any) -> None:
+        common = {each.name: given.pop(each.name) for each in fields(Asked)}
+        command(asked=Asked(**common), **given)
+
+    return _with_run_options(together)
+
+
+def _with_run_options(command: Command) -> Command:
     for option in reversed(
         [
             profile_option,
@@ -132,23 +182,3 @@ def run_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
-
-
-def settings_from(
-    *,
-    profile: str,
-    seed: int,
-    repeats: int | None,
-    again: bool,
-    experiment_options: Mapping[str, Any],
-) -> RunSettings:
-    """The runner's settings; options the user did not give are left out."""
-    from harness.runner import RunSettings
-
-    return RunSettings(
-        profile=Profile(profile),
-        root_seed=seed,
-        repeats=repeats,
-        again=again,
-        options={name: value for name, value in experiment_options.items() if value},
-    )

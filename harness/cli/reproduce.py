@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
-from harness.cli.options import run_options, settings_from
+from harness.cli.options import Asked, run_options
 from harness.cli.output import json_option
 
 _EPILOG = """\b
@@ -22,28 +21,12 @@ Examples:
 @click.command("reproduce", epilog=_EPILOG, short_help="Reproduce the papers' figures.")
 @click.option(
     "--paper",
-    type=click.Choice(["ppa", "intervals", "edge", "dpc", "stock"]),
-    help="Only the figures of this paper (stock: Faultline's own, on stock Spark).",
+    type=click.Choice(["ppa", "intervals", "edge", "dpc", "stock", "live"]),
+    help="Only the figures of this paper (stock, live: what is measured on real servers).",
 )
 @run_options
 @json_option
-def command(
-    paper: str | None,
-    profile: str,
-    backend: str,
-    seed: int,
-    repeats: int | None,
-    out: Path,
-    failures: Path | None,
-    text: tuple[Path, ...],
-    again: bool,
-    strict: bool,
-    conf: tuple[str, ...],
-    keep: bool,
-    dry_run: bool,
-    verbose: bool,
-    as_json: bool,
-) -> None:
+def command(paper: str | None, asked: Asked, as_json: bool) -> None:
     """Run every experiment, cheapest first, and write the report after each.
 
     The smoke profile leaves out the few experiments of which another one's smoke run shows
@@ -56,23 +39,5 @@ def command(
     from harness.catalogue import to_reproduce
     from harness.cli.measure import measure
 
-    settings = settings_from(
-        profile=profile,
-        seed=seed,
-        repeats=repeats,
-        again=again,
-        experiment_options={"failures": failures, "text": list(text), "conf": list(conf)},
-    )
-    sys.exit(
-        measure(
-            to_reproduce(paper, settings.profile),
-            settings,
-            out=out,
-            backend=backend,
-            strict=strict,
-            keep=keep,
-            dry_run=dry_run,
-            verbose=verbose,
-            as_json=as_json,
-        )
-    )
+    settings = asked.settings()
+    sys.exit(measure(to_reproduce(paper, settings.profile), settings, asked, as_json=as_json))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import run_options, settings_from
+from harness.cli.options import Asked, run_options
 from harness.cli.output import json_option
 
 _EPILOG = """\b
@@ -38,19 +38,7 @@ def command(
     experiments: tuple[str, ...],
     workload: Path | None,
     point: str | None,
-    profile: str,
-    backend: str,
-    seed: int,
-    repeats: int | None,
-    out: Path,
-    failures: Path | None,
-    text: tuple[Path, ...],
-    again: bool,
-    strict: bool,
-    conf: tuple[str, ...],
-    keep: bool,
-    dry_run: bool,
-    verbose: bool,
+    asked: Asked,
     as_json: bool,
 ) -> None:
     """Run EXPERIMENTs (see `./faultline list`; a group's name means all of its experiments).
@@ -62,28 +50,7 @@ def command(
     from harness.catalogue import at_point, find
     from harness.cli.measure import measure
 
-    settings = settings_from(
-        profile=profile,
-        seed=seed,
-        repeats=repeats,
-        again=again,
-        experiment_options={
-            "failures": failures,
-            "text": list(text),
-            "workload": workload,
-            "conf": list(conf),
-        },
-    )
-    sys.exit(
-        measure(
-            at_point(find(experiments), settings.profile, point) if point else find(experiments),
-            settings,
-            out=out,
-            backend=backend,
-            strict=strict,
-            keep=keep,
-            dry_run=dry_run,
-            verbose=verbose,
-            as_json=as_json,
-        )
-    )
+    settings, found = asked.settings(workload=workload), find(experiments)
+    if point:
+        found = at_point(found, settings.profile, point)
+    sys.exit(measure(found, settings, asked, as_json=as_json))

@@ -46,7 +46,7 @@ class Unknown(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disturbance:
+class Failure:
     """One failure that reached something. Times are seconds from the start of the load."""
 
     action: Action
@@ -71,7 +71,7 @@ def planned(schedule: Schedule) -> int:
     return sum(event.action in BREAKS for event in schedule.events)
 
 
-def disturbances(record: PassRecord) -> list[Disturbance]:
+def disturbances(record: PassRecord) -> list[Failure]:
     """The failures of a pass that reached something, in the order in which they were done."""
     found = []
     for number, done in enumerate(record.injected):
@@ -79,7 +79,7 @@ def disturbances(record: PassRecord) -> list[Disturbance]:
             continue
         nodes = sorted(victim.node for victim in done.victims if victim.felt)
         found.append(
-            Disturbance(
+            Failure(
                 action=done.event.action,
                 target=done.event.target,
                 scope=_scope(done.event.target, nodes),
@@ -189,20 +189,20 @@ def _silence(
     return {"silence_s": silence_s, "twin_silence_s": twin_silence_s, "output_gap_s": gap_s}
 
 
-def _described(failure: Disturbance) -> dict[str, Any]:
+def _described(failure: Failure) -> dict[str, Any]:
     fields = asdict(failure)
     return {name: fields[name] for name in ("target", "scope", "at_s", "ended_at_s")} | {
         "action": failure.action.value
     }
 
 
-def _next_at_s(failures: Sequence[Disturbance], number: int) -> float:
+def _next_at_s(failures: Sequence[Failure], number: int) -> float:
     return failures[number + 1].at_s if number + 1 < len(failures) else float("inf")
 
 
 def _recoveries(
     record: PassRecord,
-    failures: Sequence[Disturbance],
+    failures: Sequence[Failure],
     windows: pd.DataFrame,
     normal: Normal | None,
     twin_kept_up: bool,
@@ -218,7 +218,7 @@ def _recoveries(
     return recoveries(windows, failed_at_s=instants, normal=normal, until_s=record.until_s)
 
 
-def _detected(record: PassRecord, failure: Disturbance, until_s: float) -> dict[str, Any]:
+def _detected(record: PassRecord, failure: Failure, until_s: float) -> dict[str, Any]:
     """The engine's first word of a failure before the next one came."""
     nothing = dict.fromkeys(["detected_at_s", "detection_s", "detected_by", "paper_recovery_s"])
     noticed = _incidents(record, DETECTED, failure, failure.at_s, until_s)
@@ -236,7 +236,7 @@ def _detected(record: PassRecord, failure: Disturbance, until_s: float) -> dict[
     }
 
 
-def _regained_at_s(record: PassRecord, failure: Disturbance, since_s: float) -> float | None:
+def _regained_at_s(record: PassRecord, failure: Failure, since_s: float) -> float | None:
     """When the last of the nodes that were hit had its progress back."""
     regained = _incidents(record, REGAINED, failure, since_s, float("inf"))
     if not len(regained):
@@ -247,7 +247,7 @@ def _regained_at_s(record: PassRecord, failure: Disturbance, since_s: float) -> 
 
 
 def _incidents(
-    record: PassRecord, event: str, failure: Disturbance, from_s: float, until_s: float
+    record: PassRecord, event: str, failure: Failure, from_s: float, until_s: float
 ) -> pd.DataFrame:
     """Of that kind, in that span, about the nodes that were hit or about none in particular."""
     frame = record.incidents

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.errors import EnvironmentFailure, UsageError
 from harness.nightly.revisions import Revision
-from harness.nightly.statistics import Comparison, Pairs, Verdict, compare
+from harness.nightly.statistics import Change, Comparison, Pairs, compare
 
 MOST_PAIRS = 48
 
@@ -59,7 +59,7 @@ def bisect(
     assert revisions
     whole = _whole(measure(revisions[-1], pairs, seed), revisions[-1])
     effect = compare(*whole, seed=seed)
-    if effect.verdict is not Verdict.WORSE:
+    if effect.verdict is not Change.WORSE:
         raise UsageError(
             f"{revisions[-1].short} is not measurably worse: {effect.ratio:.3f} times, 99 % "
             f"interval {effect.low:.3f} to {effect.high:.3f}",

@@ -15,8 +15,8 @@ from harness.nightly.statistics import (
     ALARMS,
     FEWEST_PAIRS,
     MINIMUM_EFFECT,
+    Change,
     Decision,
-    Verdict,
     decide,
 )
 from harness.results.provenance import (
@@ -137,7 +137,7 @@ def _decide_all(
         metric
         for metric in metrics
         if (found := first.pairs[metric.name].compare(seed=seed))
-        and found.verdict is not Verdict.NO_CHANGE
+        and found.verdict is not Change.NO_CHANGE
     ]
     fresh = Gathered({}, {})
     if suspects:
@@ -202,7 +202,7 @@ def _metric_night(name: str, gathered: Gathered, judged: Decision) -> MetricNigh
 
 
 def _sentence(name: str, what: str, metric: MetricNight, baseline: str) -> str:
-    if metric.ratio is None or metric.verdict == Verdict.LOST:
+    if metric.ratio is None or metric.verdict == Change.LOST:
         return f"{name}: was measured before and has no number tonight ({metric.reason or '?'})"
     return (
         f"{name}: {metric.ratio:.3f} times the {what} of {baseline} "

@@ -29,7 +29,7 @@ FEWEST_PAIRS = 5
 """Below this a 99 % interval of a median says nothing."""
 
 
-class Verdict(StrEnum):
+class Change(StrEnum):
     """What the gate says about one metric."""
 
     BETTER = "better"
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
     """Neither side has a number, and no earlier night had."""
 
 
-ALARMS = frozenset({Verdict.WORSE, Verdict.LOST})
+ALARMS = frozenset({Change.WORSE, Change.LOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,13 @@ class Comparison:
     pairs: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Change:
         """Better, worse, or no change that is certain and large enough."""
         if self.low > 1.0 and self.ratio >= 1.0 + MINIMUM_EFFECT:
-            return Verdict.WORSE
+            return Change.WORSE
         if self.high < 1.0 and self.ratio <= 1.0 / (1.0 + MINIMUM_EFFECT):
-            return Verdict.BETTER
-        return Verdict.NO_CHANGE
+            return Change.BETTER
+        return Change.NO_CHANGE
 
     @property
     def wide(self) -> bool:
@@ -129,7 +129,7 @@ class Pairs:
 class Decision:
     """The gate's word on one metric."""
 
-    verdict: Verdict
+    verdict: Change
     comparison: Comparison | None
     """Of the pairs that decided: the fresh ones where there are any."""
     screened: Comparison | None = None
@@ -147,22 +147,22 @@ def decide(
     comparison = first.compare(seed=seed)
     if comparison is None:
         return Decision(verdict=_missing(first, measured_last_night), comparison=None)
-    if comparison.verdict is Verdict.NO_CHANGE or confirmation is None:
+    if comparison.verdict is Change.NO_CHANGE or confirmation is None:
         return Decision(verdict=comparison.verdict, comparison=comparison)
     fresh = confirmation.compare(seed=seed + 1)
     if fresh is None:
         return Decision(verdict=_missing(confirmation, True), comparison=comparison)
     agreed = fresh.verdict is comparison.verdict
     return Decision(
-        verdict=comparison.verdict if agreed else Verdict.NO_CHANGE,
+        verdict=comparison.verdict if agreed else Change.NO_CHANGE,
         comparison=fresh,
         screened=comparison,
     )
 
 
-def _missing(pairs: Pairs, measured_before: bool) -> Verdict:
+def _missing(pairs: Pairs, measured_before: bool) -> Change:
     tonight = sum(value is not None for value in pairs.tonight)
     baseline = sum(value is not None for value in pairs.baseline)
     if tonight >= FEWEST_PAIRS:
-        return Verdict.NEW
-    return Verdict.LOST if measured_before or baseline >= FEWEST_PAIRS else Verdict.NOT_MEASURED
+        return Change.NEW
+    return Change.LOST if measured_before or baseline >= FEWEST_PAIRS else Change.NOT_MEASURED

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from harness import catalogue
+from harness.catalogue import GROUPS
+from harness.cli import reproduce
 from harness.cli.main import COMMANDS, cli
 from harness.cli.measure import check_out
 from harness.cli.progress import point_words
@@ -238,3 +241,9 @@ def test_a_long_point_is_told_apart_by_few_words() -> None:
     experiment = replace(toy(), grid=dict.fromkeys(Profile, points))
     assert point_words(experiment, points[1]) == "x=2"
     assert point_words(experiment, {"x": 1, "same": 1}) == "x=1 same=1"
+
+
+def test_every_group_of_figures_can_be_reproduced_alone() -> None:
+    option = next(each for each in reproduce.command.params if each.name == "paper")
+    assert isinstance(option.type, click.Choice)
+    assert set(option.type.choices) == set(GROUPS)

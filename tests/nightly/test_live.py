@@ -12,7 +12,7 @@ from harness.nightly import live
 from harness.nightly.gate import compare_live
 from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
 from harness.nightly.sampling import Side
-from harness.nightly.statistics import Verdict
+from harness.nightly.statistics import Change
 from harness.results.provenance import ROOT
 
 TOY = """
@@ -91,8 +91,8 @@ def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
         report=lambda text: None,
     )  # fmt: skip
     assert {name: each.verdict for name, each in decisions.items()} == {
-        "live_cpu": Verdict.WORSE,
-        "live_latency": Verdict.WORSE,
+        "live_cpu": Change.WORSE,
+        "live_latency": Change.WORSE,
     }
     assert len(log.read_text().splitlines()) == 2 * 4 * 6, "a second look took fresh passes"
 

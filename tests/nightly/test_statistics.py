@@ -7,10 +7,10 @@ import pytest
 
 from harness.nightly.statistics import (
     FEWEST_PAIRS,
+    Change,
     Comparison,
     Decision,
     Pairs,
-    Verdict,
     compare,
     decide,
 )
@@ -40,19 +40,19 @@ def verdict(slower: float, seed: int, *, last: bool = False) -> Decision:
 
 def test_equal_code_is_called_equal() -> None:
     found = [verdict(1.0, seed).verdict for seed in range(400)]
-    assert sum(each is not Verdict.NO_CHANGE for each in found) <= 2
+    assert sum(each is not Change.NO_CHANGE for each in found) <= 2
 
 
 @pytest.mark.parametrize(("slower", "at_least"), [(1.2, 90), (1.5, 100)])
 def test_a_planted_slowdown_is_found(slower: float, at_least: int) -> None:
     found = [verdict(slower, seed).verdict for seed in range(100)]
-    assert found.count(Verdict.WORSE) >= at_least
-    assert Verdict.BETTER not in found
+    assert found.count(Change.WORSE) >= at_least
+    assert Change.BETTER not in found
 
 
 def test_what_became_faster_is_better() -> None:
     found = [verdict(1 / 1.3, seed).verdict for seed in range(50)]
-    assert found.count(Verdict.BETTER) >= 48
+    assert found.count(Change.BETTER) >= 48
 
 
 def test_the_interval_holds_the_truth() -> None:
@@ -67,19 +67,19 @@ def test_the_interval_holds_the_truth() -> None:
 
 def test_a_certain_but_small_change_is_none() -> None:
     small = Comparison(ratio=1.03, low=1.02, high=1.04, pairs=PAIRS)
-    assert small.verdict is Verdict.NO_CHANGE
+    assert small.verdict is Change.NO_CHANGE
     assert small.could_hide == pytest.approx(0.04)
 
 
 def test_a_large_but_uncertain_change_is_none() -> None:
-    assert Comparison(ratio=1.4, low=0.9, high=2.0, pairs=PAIRS).verdict is Verdict.NO_CHANGE
+    assert Comparison(ratio=1.4, low=0.9, high=2.0, pairs=PAIRS).verdict is Change.NO_CHANGE
 
 
 def test_a_change_that_a_second_look_does_not_see_is_none() -> None:
     found = decide(noisy(1.5, seed=1), noisy(1.0, seed=2), measured_last_night=True, seed=0)
-    assert found.verdict is Verdict.NO_CHANGE
+    assert found.verdict is Change.NO_CHANGE
     assert found.screened is not None
-    assert found.screened.verdict is Verdict.WORSE
+    assert found.screened.verdict is Change.WORSE
 
 
 NONE: list[float | None] = [None] * PAIRS
@@ -89,14 +89,14 @@ SOME: list[float | None] = [1.0] * PAIRS
 @pytest.mark.parametrize(
     ("baseline", "tonight", "last", "expected"),
     [
-        (SOME, NONE, False, Verdict.LOST),
-        (NONE, NONE, True, Verdict.LOST),
-        (NONE, NONE, False, Verdict.NOT_MEASURED),
-        (NONE, SOME, True, Verdict.NEW),
+        (SOME, NONE, False, Change.LOST),
+        (NONE, NONE, True, Change.LOST),
+        (NONE, NONE, False, Change.NOT_MEASURED),
+        (NONE, SOME, True, Change.NEW),
     ],
 )
 def test_a_number_that_is_missing(
-    baseline: list[float | None], tonight: list[float | None], last: bool, expected: Verdict
+    baseline: list[float | None], tonight: list[float | None], last: bool, expected: Change
 ) -> None:
     pairs = Pairs(baseline=baseline, tonight=tonight)
     assert decide(pairs, None, measured_last_night=last, seed=0).verdict is expected
