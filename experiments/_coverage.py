@@ -56,7 +56,8 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("ppa", "ICDE 8, TKDE 9", "recovery latency of a correlated failure",
              ("ppa/recovery-correlated", "live/recovery"),
              "The bars' values and most of the intervals in the legend are lost."),
-    Coverage("ppa", "ICDE 9, TKDE 10", "cost of checkpoints", ("ppa/checkpoint-cost",),
+    Coverage("ppa", "ICDE 9, TKDE 10", "cost of checkpoints",
+             ("ppa/checkpoint-cost", "live/checkpoint-cost"),
              "The bars' values are lost."),
     Coverage("ppa", "ICDE 10a, ICDE 10b, TKDE 12a, TKDE 12b", "recovery latency under PPA",
              ("ppa/partial-replication", "live/partial-replication"),
@@ -67,7 +68,7 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("ppa", "ICDE 12a, ICDE 12b, TKDE 14a, TKDE 14b", "OF and IC against accuracy",
              ("ppa/query-accuracy", "live/query-accuracy")),
     Coverage("ppa", "ICDE 13a, ICDE 13b, TKDE 15a, TKDE 15b", "DP, SA and greedy on Q1 and Q2",
-             ("ppa/query-fidelity",)),
+             ("ppa/query-fidelity", "live/query-fidelity")),
     Coverage("ppa", "ICDE 14a, ICDE 14b, ICDE 14c, ICDE 14d, TKDE 16a, TKDE 16b, TKDE 16c, "
              "TKDE 16d", "random single-query topologies",
              ("ppa/random-topologies", "ppa/optimum-gap", "ppa/planner-readings"),
@@ -79,7 +80,7 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("ppa", "TKDE 19a, TKDE 19b, TKDE 19c, TKDE 19d", "INC against TO",
              ("ppa/incremental-recovery",), "The degree ranges of (b) are lost."),
     Coverage("ppa", "TKDE 20a, TKDE 20b", "INC against TO by OF and accuracy",
-             ("ppa/recovery-accuracy",),
+             ("ppa/recovery-accuracy", "live/recovery-accuracy"),
              "The text names crawled tweets as the input, which neither query reads."),
     Coverage("ppa", "nodes attached on EC2", "minutes until the last new node is there", (),
              "A property of a public cloud in 2015; it cannot be measured on a machine of one's "

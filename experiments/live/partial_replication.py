@@ -258,8 +258,7 @@ EXPERIMENT = Experiment(
         "Quick and smoke: all times are a tenth of the papers', the window of 30 s is 3 s; rates "
         "and speed stay, so a latency is a tenth, too. The simulator runs the same.",
         "Tentative results are taken back and computed again here when the lost input is there, "
-        "which the papers leave for later work. The replicas do that beside the new input, which "
-        "may be why all of PPA-0.5's tasks are back later than PPA-0's in the simulator.",
+        "which the papers leave for later work.",
         f"Half of the tasks is the sink and the whole subtree above one of its two inputs: "
         f"{len(_recovery.half_of_the_trees())} of 15. The kill falls at {PHASE:g} of a checkpoint "
         "interval.",

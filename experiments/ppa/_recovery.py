@@ -134,7 +134,7 @@ def options_of(
     slots = TASKS_PER_SOURCE_NODE
     nodes = [NodeInfo(name=f"s{n}", rack=f"s{n}", slots=slots) for n in range(SOURCE_NODES)]
     nodes += [NodeInfo(name=f"w{n}", rack=f"w{n}", slots=1) for n in range(len(SYNTHETIC))]
-    nodes += [NodeInfo(name=f"b{n}", rack=f"b{n}", slots=2) for n in range(len(SYNTHETIC))]
+    nodes += [NodeInfo(name=f"b{n}", rack=f"b{n}", slots=1) for n in range(len(SYNTHETIC))]
     # source replay recomputes a task's ancestors, so it needs the windows of all levels full
     deep = len(LEVELS) if contender.recovery is Recovery.REPLAY else 1
     every, full_s = contender.checkpoint_s, window_s * deep + 5

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TASKS_PER_NODE, NODES_PER_RACK = 2, 5
 SAMPLES: Mapping[Profile, int] = {Profile.SMOKE: 300, Profile.QUICK: 3_000, Profile.PAPER: 30_000}
-TOPOLOGIES = {Profile.SMOKE: 1, Profile.QUICK: 8, Profile.PAPER: 50}
+TOPOLOGIES = {Profile.SMOKE: 1, Profile.QUICK: 4, Profile.PAPER: 50}
 RATIOS = {
     Profile.SMOKE: (0.2, 0.5),
     Profile.QUICK: (0.1, 0.2, 0.3, 0.5, 0.7),
@@ -238,7 +238,7 @@ EXPERIMENT = Experiment(
     origin=Origin.COMPUTED,
     grid=_random.everywhere([{"model": model} for model in MODELS]),
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 30.0, Profile.PAPER: 900.0},
+    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 15.0, Profile.PAPER: 900.0},
     run=run,
     table=table,
     draw=draw,

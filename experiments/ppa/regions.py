@@ -43,7 +43,7 @@ MIXES: Mapping[str, Mapping[Partitioning, float]] = {
     TEXT: GENERAL,
 }
 """The last with SA as the text has Algorithm 2 instead of its line 14 (`Readings.by_increase`)."""
-COUNT = {Profile.SMOKE: 2, Profile.QUICK: 8, Profile.PAPER: 100}
+COUNT = {Profile.SMOKE: 2, Profile.QUICK: 4, Profile.PAPER: 100}
 RATIOS = (0.1, 0.2, 0.5, 0.8)
 HALF = 0.5
 FIRST = 1
@@ -274,7 +274,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: _EVERY,
     },
     repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 4.0, Profile.PAPER: 50.0},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 2.0, Profile.PAPER: 50.0},
     run=run,
     table=table,
     draw=draw,

@@ -232,8 +232,10 @@ class Structured(Part):
             (self._local.tasks >= own.start) & (self._local.tasks < own.stop)
             for own in (topology.tasks(name) for name in self.operators)
         ]
-        self._whole: dict[int, list[int]] = {}
-        """What completes a segment, where that does not depend on the plan."""
+        self._whole = np.zeros_like(self._segments)
+        """Each segment with what completes it, where that does not depend on the plan: the rows
+        that are `_known`."""
+        self._known = np.zeros(len(self._segments), dtype=np.bool_)
         self._prepare_needs(_needs(topology, sub, cut, position, joins=evaluator.joins))
 
     def _prepare_needs(self, needs: Needs) -> None:
@@ -275,16 +277,16 @@ class Structured(Part):
         costs: NDArray[np.float64],
     ) -> None:
         """Complete ``candidates[rows]``, which are the segments ``segments[rows]``."""
-        fixed = not self._readings.per_unit and bool((costs < np.inf).all())
-        choice = self._choice if fixed else self._chosen(costs)
-        for row in rows.tolist():
-            segment = int(segments[row])
-            whole = self._whole.get(segment) if fixed else None
-            if whole is None:
-                whole = list(self._completed(segment, choice))
-                if fixed:
-                    self._whole[segment] = whole
-            candidates[row, whole] = True
+        wanted = segments[rows]
+        if self._readings.per_unit or not (costs < np.inf).all():
+            choice = self._chosen(costs)
+            for row, segment in zip(rows.tolist(), wanted.tolist(), strict=True):
+                candidates[row, list(self._completed(segment, choice))] = True
+            return
+        for segment in wanted[~self._known[wanted]].tolist():
+            self._whole[segment, list(self._completed(segment, self._choice))] = True
+            self._known[segment] = True
+        candidates[rows] = self._whole[wanted]
 
     @cached_property
     def _choice(self) -> Mapping[Tree, int]:

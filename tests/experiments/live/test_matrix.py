@@ -24,7 +24,7 @@ def made_up() -> pd.DataFrame:
     rows = []
     cells = [
         {**point, "failures": failures}
-        for point in matrix.EXPERIMENT.grid[Profile.QUICK]
+        for point in matrix.EXPERIMENT.grid[Profile.PAPER]
         for failures in matrix.FAILURES
     ]
     for point in cells:
