@@ -39,7 +39,10 @@ WHOLE_SUITE = (
         name="without servers, in parallel",
         arguments=("-m", "not cluster", "-n", "2", "--dist", "worksteal", "-p", "no:benchmark"),
     ),
-    Part(name="with servers, one at a time", arguments=("-m", "cluster and not long", "-n", "0")),
+    Part(
+        name="with servers, one at a time",
+        arguments=("-m", "cluster and not long", "-n", "0", "--durations=10"),
+    ),
 )
 
 _EPILOG = """\b
