@@ -30,6 +30,7 @@ from harness.protocol.planned import wiring_of
 from harness.protocol.registry import NodeInfo
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
+from harness.results.record import Point
 from harness.topology import named
 from workloads.synthetic import synthetic
 
@@ -54,6 +55,7 @@ SUSPECT_S = 3.0
 """Of silence. A killed process is found by its closed connection: 15 that die at once are found at
 once, as the papers' master finds them when it looks. By their heartbeats they are found one after
 another, and those that were found first are back before the last is missed."""
+KEPT = "tasks on 34 nodes"
 LIVE, PACED, SIMULATED = "live", "live at declared speed", "simulated"
 RESTART_S = 1.5
 """After which a killed process is there again as an empty node: what it takes here."""
@@ -183,6 +185,11 @@ class Shape:
 
     def wiring(self) -> Wiring:
         return wiring_of(named.recovery(self.rate), dict.fromkeys(LEVELS, round(self.window_s)))
+
+
+def kept(point: Point) -> str:
+    """What the run of a point keeps warm: the processes, if it is live."""
+    return SIMULATED if point.get("engine") == SIMULATED else KEPT
 
 
 def placement() -> tuple[int, ...]:

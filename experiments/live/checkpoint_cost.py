@@ -185,6 +185,7 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
+    keeps=_topology.kept,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 50.0, Profile.QUICK: 75.0, Profile.PAPER: 900.0},

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _plans
-from experiments.live._six_nodes import SPEC
+from experiments.live._six_nodes import KEPT, SPEC
 from experiments.stock._kills import cluster_spec
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim, ClaimKind
@@ -412,7 +412,7 @@ def grid(*, stock: Sequence[str]) -> list[Point]:
 def _keeps(point: Point) -> str:
     """The task engine serves every scheme; a stock application serves its own."""
     contender = CONTENDERS[str(point["scheme"])]
-    return TASKS if contender.engine == TASKS else f"{STOCK} {contender.scheme}"
+    return KEPT if contender.engine == TASKS else f"{STOCK} {contender.scheme}"
 
 
 EXPERIMENT = Experiment(

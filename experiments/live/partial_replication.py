@@ -246,6 +246,7 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
+    keeps=_topology.kept,
     grid={Profile.SMOKE: grid(RATES[:1]), Profile.QUICK: grid(RATES), Profile.PAPER: grid(RATES)},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 80.0, Profile.PAPER: 1500.0},

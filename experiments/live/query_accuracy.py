@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live._judged import CHECKED, equal_output
-from experiments.live._six_nodes import SPEC
+from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import TOGETHER, Action
@@ -312,6 +312,7 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
+    keeps=kept,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 120.0, Profile.PAPER: 500.0},

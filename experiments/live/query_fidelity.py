@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.live import query_accuracy
 from experiments.live._judged import CHECKED, equal_output
-from experiments.live._six_nodes import SPEC
+from experiments.live._six_nodes import SPEC, kept
 from experiments.live.query_accuracy import (
     BATCH_S,
     HERE,
@@ -189,6 +189,7 @@ EXPERIMENT = Experiment(
     statement="SA is quite close to DP, which is optimal; greedy has the worst performance.",
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
+    keeps=kept,
     grid={Profile.SMOKE: GRID[1:], Profile.QUICK: GRID, Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 90.0, Profile.PAPER: 500.0},

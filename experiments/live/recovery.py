@@ -459,6 +459,7 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
+    keeps=_topology.kept,
     grid=grid(),
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 60.0, Profile.PAPER: 1200.0},

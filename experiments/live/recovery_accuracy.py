@@ -18,7 +18,7 @@ import pandas as pd
 
 from experiments.live import query_accuracy
 from experiments.live._judged import CHECKED, equal_output
-from experiments.live._six_nodes import SPEC
+from experiments.live._six_nodes import SPEC, kept
 from experiments.live.query_accuracy import BATCH_S, LATE_S, QUERIES, Query, on_time, topology_of
 from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
@@ -274,6 +274,7 @@ EXPERIMENT = Experiment(
     statement="INC is better than TO in accuracy; the accuracy follows OF for both.",
     origin=Origin.MEASURED,
     chooses=["harness.engines.tasks.engine"],
+    keeps=kept,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 110.0, Profile.PAPER: 300.0},
