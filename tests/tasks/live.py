@@ -29,10 +29,11 @@ def trial(
     rate_per_s: float = 200,
     **parameters: Scalar,
 ) -> Trial:
-    """A pass under ``scheme``, ready to run."""
+    """A pass under ``scheme``, ready to run; nothing dies before every copy has been ready, so
+    that what a kill leads to is no matter of how busy the machine is."""
     engine.setup = Setup(scheme=scheme, parameters={**PARAMETERS, **parameters})
     engine.check()
-    return Trial(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds)
+    return Trial(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)
 
 
 def kill(at_s: float, target: str) -> Disturbance:

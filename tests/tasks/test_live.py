@@ -13,19 +13,6 @@ from tests.tasks.live import endurance, kill, trial
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 
-def test_killed_nodes_and_a_killed_rack_change_nothing(engine: TaskEngine, tmp_path: Path) -> None:
-    done = trial(engine, tmp_path, "checkpoint", 8).run(
-        [kill(2, "r1n1"), kill(3.5, "r2n2"), kill(5, "r1")]
-    )
-    assert done.results > 500
-    assert done.kills >= 3, "four, if the first node is back before its rack dies"
-    assert done.failures == 0, done
-    lost = engine.lost_primaries()
-    assert len(lost) >= 3
-    # A machine that is too busy may take a living node for dead as well; that changes nothing.
-    assert any("connection" in noted.note.why for noted in lost)
-
-
 def test_the_coordinator_is_killed_and_goes_on(engine: TaskEngine, tmp_path: Path) -> None:
     done = trial(engine, tmp_path, "checkpoint").run(
         [Disturbance(at_s=2, kind=Disturb.COORDINATOR), kill(4, "r2n1")]

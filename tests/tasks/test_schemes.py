@@ -30,16 +30,26 @@ WORKLOADS: dict[str, Workload] = {
     "world-cup": world_cup(partitions=4, mergers=2, window_s=2, slide_s=1),
 }
 """Seven tasks each, the last one the sink."""
-KILLS = (kill(1.1, "r1n2"), kill(1.2, "r2n1"), kill(2.6, "r1"))
-"""A node, another while its tasks are being restored, and a worker with all that runs on it."""
+NODES_AND = (kill(1.1, "r1n2"), kill(1.2, "r2n1"))
+KILLS: dict[str, Sequence[Disturbance]] = {
+    "word-count": (*NODES_AND, kill(2.6, "r1")),
+    "world-cup": (*NODES_AND, kill(2.6, "r1n1+r1n2")),
+}
+"""A node, another while its tasks are being restored, and a rack: once its worker with all that
+runs on it, once its nodes at one instant, which are back sooner."""
 TENTATIVE = ("ppa", "dpc")
-TENTATIVE_KILLS = (kill(1.6, "r1"), kill(5.5, "r2n1"))
-"""A worker, and a node when its tasks are back. The nodes stay away for a while, and three slots a
+TENTATIVE_KILLS: dict[str, Sequence[Disturbance]] = {
+    "word-count": (kill(1.6, "r1"), kill(5.5, "r2n1")),
+    "world-cup": (kill(1.6, "r1n1+r1n2"), kill(5.5, "r2n1")),
+}
+"""A rack, and a node when its tasks are back. The nodes stay away for a while, and three slots a
 node are too few for seven tasks on two nodes: one task waits, and output goes on without it."""
 AWAY_S = 2.5
 
 
-def run(engine: TaskEngine, directory: Path, workload: Workload, contender: str) -> Verdict:
+def run(engine: TaskEngine, directory: Path, name: str, contender: str) -> Verdict:
+    """A pass of the workload of that name."""
+    workload = WORKLOADS[name]
     parameters = dict(PARAMETERS)
     if contender in TENTATIVE:
         parameters |= {"slots": 3, "restart_s": AWAY_S}
@@ -51,11 +61,14 @@ def run(engine: TaskEngine, directory: Path, workload: Workload, contender: str)
         setup = replace(setup, parameters={**setup.parameters, "placement": apart(plan)})
     engine.setup = setup
     engine.check()
-    kills: Sequence[Disturbance] = KILLS
-    seconds = SECONDS
+    kills, seconds = KILLS[name], SECONDS
     if contender in TENTATIVE:
-        kills, seconds = TENTATIVE_KILLS, TENTATIVE_SECONDS
-    return Trial(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds).run(kills)
+        kills, seconds = TENTATIVE_KILLS[name], TENTATIVE_SECONDS
+    return settled(engine, workload, directory, seconds).run(kills)
+
+
+def settled(engine: TaskEngine, workload: Workload, directory: Path, seconds: float) -> Trial:
+    return Trial(engine, workload, directory, rate_per_s=RATE_PER_S, seconds=seconds, settles=True)
 
 
 def apart(plan: Sequence[int]) -> str:
@@ -70,11 +83,14 @@ def apart(plan: Sequence[int]) -> str:
 def test_killed_nodes_and_racks_change_nothing(
     engine: TaskEngine, tmp_path: Path, contender: str, workload: str
 ) -> None:
-    done = run(engine, tmp_path, WORKLOADS[workload], contender)
+    done = run(engine, tmp_path, workload, contender)
     assert done.failures == 0, done
     assert done.results >= 6
     assert done.kills >= 3
-    assert len(engine.lost_primaries()) >= 3
+    lost = engine.lost_primaries()
+    assert len(lost) >= 3
+    # A machine that is too busy may take a living node for dead as well; that changes nothing.
+    assert any("connection" in noted.note.why for noted in lost)
     notes = [noted.note for noted in engine.notes()]
     promoted = {note.task for note in notes if note.event is CopyEvent.PROMOTED}
     assert engine.job is not None
@@ -100,15 +116,22 @@ def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) ->
     parameters = {**PARAMETERS, "slots": 3, "restart_s": AWAY_S, "placement": "0,1,2,1,0,1,2"}
     engine.setup = Setup(scheme="ppa", parameters={**parameters, "plan": "0,2,4,6"})
     engine.check()
-    one = Trial(engine, WORDS, tmp_path, rate_per_s=RATE_PER_S, seconds=TENTATIVE_SECONDS)
-    done = one.run([kill(2, "r1")])
+    done = settled(engine, WORDS, tmp_path, TENTATIVE_SECONDS).run([kill(2, "r1")])
     assert done.failures == 0, done
     assert 0 < done.corrected <= done.tentative
     left_us = min(
         event["at_us"] for event in engine.fleet.events("left")[-2:] if event["node"] in (0, 1)
     )
+    back_us = min(
+        event["at_us"]
+        for event in engine.fleet.events("joined")
+        if event["node"] in (0, 1) and event["at_us"] > left_us
+    )
+    assert back_us >= left_us + AWAY_S * 1e6
     notes = engine.notes()
     hosted = [n for n in notes if n.note.event is CopyEvent.HOSTED and n.at_us > left_us]
-    again = sorted(min(n.at_us for n in hosted if n.note.task == task) for task in (1, 3, 5))
-    assert again[0] <= again[1] < left_us + AWAY_S * 1e6 <= again[2]
+    again = [next(n for n in hosted if n.note.task == task) for task in (1, 3, 5)]
+    late = [n for n in again if n.node in (0, 1)]
+    assert len(late) == 1, "the other two were given places on the rack that lives"
+    assert late[0].at_us >= back_us, "it waited for a node"
     assert {0, 4} <= {n.note.task for n in notes if n.note.event is CopyEvent.PROMOTED}

@@ -35,9 +35,12 @@ from harness.load.generator import LoadGenerator, send_markers
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
 from harness.measure.versions import Stability
+from harness.protocol.effects import CopyEvent
 from workloads.base import Workload
 
 HEAD_START_S = 0.7
+SETTLED_S = 120.0
+"""How long a pass that settles waits for the copies of its scheme."""
 STALLED_S = 120.0
 """After the load, how long the engine may publish nothing before it counts as stalled, nodes that
 come back included. On a machine that is too busy it may take longer to finish."""
@@ -169,9 +172,13 @@ class Trial:
         rate_per_s: float,
         seconds: float,
         interval_s: float = 0.1,
+        settles: bool = False,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
+        """``settles``: nothing is done before every copy that the scheme wants has been ready,
+        for `SETTLED_S` at most; what is to be done keeps its distances."""
         self.engine, self.workload = engine, workload
+        self._settles = settles
         self._directory, self._report = directory, report
         self._interval_s = interval_s
         token = f"{engine.fleet.cluster.kafka.topic_prefix}trial-{secrets.token_hex(4)}"
@@ -257,7 +264,10 @@ class Trial:
             self._start_s = time.monotonic() + self.start_unix_s - now_unix_s
             generator.start(self.start_unix_s)
             engine.begins_at(self.start_unix_s)
-            for at_s, step in self._steps(disturbances):
+            steps = self._steps(disturbances)
+            if self._settles and steps:
+                self._settle(first_s=steps[0][0])
+            for at_s, step in steps:
                 self._wait_until(at_s)
                 step()
             while not generator.wait(0.2):
@@ -276,6 +286,23 @@ class Trial:
         """Raise what the run cannot go on with."""
         self.engine.fleet.cluster.health()
         self.engine.raise_problems()
+
+    def _settle(self, *, first_s: float) -> None:
+        """Wait for the copies; what comes later for it than planned is put off, and all else."""
+        job = self.engine.job
+        assert job is not None, "the pass has begun"
+        wanted = {(task, False) for task in job.wiring.tasks}
+        wanted |= {(task, True) for task in job.scheme.replicated}
+        deadline = time.monotonic() + SETTLED_S
+        while not wanted <= self._ready() and time.monotonic() < deadline:
+            self._look()
+            time.sleep(0.05)
+        self._start_s += max(0.0, time.monotonic() - self._start_s - first_s)
+
+    def _ready(self) -> set[tuple[int, bool]]:
+        """(task, as a replica) of every copy that has had its state."""
+        notes = (noted.note for noted in self.engine.notes())
+        return {(n.task, n.term is None) for n in notes if n.event is CopyEvent.READY}
 
     def _wait_until(self, at_s: float) -> None:
         while (left := self._start_s + at_s - time.monotonic()) > 0:
