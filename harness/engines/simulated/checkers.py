@@ -20,7 +20,7 @@ ended                     the run is not given up for an operator that fails on 
 joined-first              copies are placed on nodes that have reported, in that life
 apart                     a task's copies are on two nodes, unless a plan puts them on one
 recovery-order            no lost task is placed while one before it in the plan's order waits
-output-lateness           no task waits longer than the policy promises (`lateness`)
+output-lateness           no task waits longer than the policy promises (`lateness`, `closings`)
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
 convergence               once everything has healed, the output is complete within the bound
 machine                   `validate()` and the machines' own assertions

@@ -27,33 +27,27 @@ later, when the partition has been claimed and the records before it are confirm
 *Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
 claims its partition, with the order.
 
-*Closes in time.* A task without a replica whose node's connection was closed is closed when the
-bound has passed, to the microsecond. A task of which no live node has had a copy for longer than
-detection (silence, a heartbeat until it is noticed, one in which a promoted replica may show
-itself, a message's delay) and the bound is closed at every sweep of a coordinator that has been
-up for as long.
+*Closes in time.* That is the coordinator's promise, and is looked at by `closings`.
 
 Where the promise says nothing: `Policy.SUSPEND` in the state it is for; batches of which nothing
 has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
 is full; sources, which wait for nothing; a node while it is paused, and what was pending when its
-clock changed its rate (the simulated timer was set by the old one); closing once there was
-`FaultKind.WEATHER` (heartbeats get lost).
+clock changed its rate (the simulated timer was set by the old one).
 How long computing takes is not bounded here: Property 1 is about waiting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from harness.engines.simulated.checkers import InvariantBroken
 from harness.engines.simulated.observing import Observer
-from harness.engines.simulated.options import Fault, FaultKind, Options
+from harness.engines.simulated.options import Options
 from harness.engines.simulated.waiting import Waiting
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.phases import Phase
-from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task import TaskMachine
 
@@ -94,7 +88,7 @@ BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
 
 
 class Lateness(Observer):
-    """Raises `InvariantBroken` when a copy or the coordinator keeps others waiting."""
+    """Raises `InvariantBroken` when a copy keeps others waiting."""
 
     def __init__(self, options: Options, world: Any) -> None:
         assert options.scheme.tentative is not None, "no bound without tentative output"
@@ -105,28 +99,8 @@ class Lateness(Observer):
         self._copies: list[dict[tuple[int, int], Waiting]] = [{} for _ in options.nodes]
         """Per node, by task and incarnation."""
         self._loading = False
-        self._gone: dict[int, int] = {}
-        """Task to since when no live node has been seen to have a copy."""
-        self._coordinator_up: int | None = None
-        self._registry: Registry | None = None
-        """What the newest coordinator has decided."""
-        self._owed: dict[int, int] = {}
-        """Task to when it must be closed, after a connection was."""
-        self._clear = True
-        """No message was lost at random so far."""
         self.begun = 0
         """How many batches were begun under a deadline."""
-        self.closings = 0
-        """How many sweeps had to close a task."""
-
-    def faulted(self, world: Any, fault: Fault) -> None:
-        if fault.kind is FaultKind.WEATHER:
-            self._clear = False
-        elif fault.kind in (FaultKind.COORDINATOR, FaultKind.RIVAL):
-            self._coordinator_up = None
-            self._owed.clear()
-
-    # -- a copy ----------------------------------------------------------------------------
 
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """A node is about to handle ``item``: was anything due before?"""
@@ -176,7 +150,6 @@ class Lateness(Observer):
             width = len(self._wiring.upstream[task])
             waiting = Waiting(item, width, self._options.scheme.window, self._rules)
             self._copies[number][task, incarnation] = waiting
-            self._gone.pop(task, None)
         if isinstance(item, told.CopyPromoted) and item.term != waiting.term:
             waiting.term = item.term
             if copy.phase is Phase.READY:
@@ -350,84 +323,3 @@ class Lateness(Observer):
         if lacks:
             return None
         return clock if policy is Policy.PROCESS else max(late, clock)
-
-    # -- the coordinator -------------------------------------------------------------------
-
-    def decided(
-        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
-    ) -> None:
-        """The coordinator has handled ``item``."""
-        if not newest:
-            return
-        now = self._world.kernel.now
-        if isinstance(item, told.RegistryLoaded) and self._coordinator_up is None:
-            self._coordinator_up = now
-            self._registry = cast("Registry | None", item.registry)
-        if self._coordinator_up is None:
-            return
-        if self._rules.closing is Closing.COORDINATOR:
-            self._check_disconnected(now, item, effects)
-        if not isinstance(item, told.TimerFired) or item.key[0] != "sweep":
-            return
-        for task, hosts in enumerate(self._world.transport.hosts):
-            if hosts:
-                self._gone.pop(task, None)
-            elif any(self._copies):  # before there is any copy, nobody waits for one
-                self._gone.setdefault(task, now)
-        if self._clear and self._rules.closing is Closing.COORDINATOR:
-            self._check_closed(now, effects)
-
-    def _check_disconnected(
-        self, now: int, item: told.CoordinatorInput, effects: Sequence[do.Effect]
-    ) -> None:
-        """Whoever was lost with a connection, and has no replica, is closed when the bound has
-        passed since: not a microsecond later, unless it is there again."""
-        owed = self._owed
-        if isinstance(item, told.NodeDisconnected) and self._registry is not None:
-            for task, wanted in enumerate(self._registry.tasks):
-                copy = wanted.primary
-                there = copy is not None and (copy.node, copy.boot) == (item.node, item.boot)
-                spare = wanted.replica is not None and wanted.replica.node != item.node
-                if there and not spare and self._wiring.downstream[task]:
-                    owed.setdefault(task, now + self._rules.bound_us)
-        for effect in effects:
-            if isinstance(effect, do.StoreRegistry):
-                self._registry = cast("Registry", effect.registry)
-            elif isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed):
-                owed.pop(effect.message.upstream, None)
-        for task, due in list(owed.items()):
-            if self._world.transport.hosts[task]:
-                del owed[task]
-            elif now > due:
-                raise InvariantBroken(
-                    NAME,
-                    f"{self._wiring.names[task]} was lost with a connection, and is not closed "
-                    f"when it is due, {(now - due) / 1e6:.6f} s ago",
-                )
-
-    def _check_closed(self, now: int, effects: Sequence[do.Effect]) -> None:
-        scheme, network = self._options.scheme, self._options.network
-        patience = (
-            scheme.suspect_after_us
-            + 2 * scheme.heartbeat_us
-            + network.delay_us
-            + network.jitter_us
-            + self._rules.bound_us
-        )
-        closed = {
-            (effect.message.upstream, effect.to)
-            for effect in effects
-            if isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed)
-        }
-        for task, since in self._gone.items():
-            if now <= max(since, self._coordinator_up or 0) + patience:
-                continue
-            self.closings += 1
-            for below in self._wiring.downstream[task]:
-                if (task, below) not in closed:
-                    names = self._wiring.names
-                    raise InvariantBroken(
-                        NAME,
-                        f"{names[task]} has been gone since {since / 1e6:.6f} s, and the "
-                        f"coordinator does not close it for {names[below]}",
-                    )

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from harness.engines.program import Program
 from harness.engines.simulated.checkers import Bystander, InvariantBroken, Violation
+from harness.engines.simulated.closings import Closings
 from harness.engines.simulated.lateness import Lateness
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.synthetic import digest_twin, digests
 from harness.engines.simulated.world import World
 from harness.errors import ProtocolViolation
+from harness.protocol.scheme import Closing
 from harness.protocol.story import KEPT
 
 
@@ -100,8 +102,11 @@ def _run(
         kept=kept,
         notes_progress=notes_progress,
     )
-    if options.scheme.tentative is not None:
+    rules = options.scheme.tentative
+    if rules is not None:
         world.watch.add(Lateness(options, world))
+        if rules.closing is Closing.COORDINATOR:
+            world.watch.add(Closings(options, world))
     if prepare is not None:
         prepare(world)
     violation = _violation(world, bystander)
