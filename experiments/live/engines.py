@@ -33,7 +33,7 @@ from experiments.live._rates import (
     measure_rate,
     workload_named,
 )
-from experiments.live._six_nodes import warm
+from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
@@ -468,7 +468,9 @@ EXPERIMENT = Experiment(
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 30, Profile.PAPER: 180},
-    keeps=lambda point: f"{point['engine']} {point['settings']}",
+    keeps=lambda point: (
+        KEPT if point["engine"] == TASKS else f"{point['engine']} {point['settings']}"
+    ),
     run=run,
     table=tabulate,
     draw=draw,

@@ -23,7 +23,7 @@ from experiments.live._measured_costs import (
     program_at,
 )
 from experiments.live._rates import WATERMARK_S, latency_from_end_s
-from experiments.live._six_nodes import warm
+from experiments.live._six_nodes import kept, warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, ORANGE
@@ -286,6 +286,7 @@ EXPERIMENT = Experiment(
     grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL, Profile.PAPER: _ALL},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 40, Profile.PAPER: 250},
+    keeps=kept,
     run=run,
     table=tabulate,
     draw=draw,

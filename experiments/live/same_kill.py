@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from experiments.live._six_nodes import warm
+from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, GREY, VERMILION, stamp
@@ -225,7 +225,7 @@ EXPERIMENT = Experiment(
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 65, Profile.PAPER: 120},
-    keeps=lambda point: str(point["engine"]),
+    keeps=lambda point: KEPT if point["engine"] != STRUCTURED else str(point["engine"]),
     early=True,
     run=run,
     table=tabulate,

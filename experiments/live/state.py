@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live._kills import measure_kills
-from experiments.live._six_nodes import warm
+from experiments.live._six_nodes import kept, warm
 from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, ORANGE
@@ -202,6 +202,7 @@ EXPERIMENT = Experiment(
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 19, Profile.PAPER: 180},
+    keeps=kept,
     run=run,
     table=tabulate,
     draw=draw,
