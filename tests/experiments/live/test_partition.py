@@ -32,7 +32,7 @@ def made_up(**changes: Any) -> pd.DataFrame:
             "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
             "uncorrected": 0, "fenced": 2,
             "detection_s": 0.02 if failure == "killed" else 1.2,
-            "delivered_meanwhile": 0.8 if scheme == "checkpoint" else 0.9,
+            "output_gap_s": 1.1 if scheme == "checkpoint" else 0.6,
         }
         for scheme in CONTENDERS
         for failure in FAILURES
@@ -73,7 +73,7 @@ def test_all_holds_where_all_is_well() -> None:
             },
         ),
         (5, {"detection_s": 1.3}),
-        (6, {"delivered_meanwhile": one(0.0, 0.5, place=3)}),
+        (6, {"output_gap_s": one(9.0, 1.0, place=3)}),
     ],
 )
 def test_every_claim_can_fail_alone(claim: int, changes: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ def test_every_claim_can_fail_alone(claim: int, changes: dict[str, Any]) -> None
 def test_what_was_not_measured_is_not_decided() -> None:
     assert held(made_up(detection_s=one(None, 1.2)))[4:6] == [None, None]
     assert held(made_up(detection_s=one(None, 0.1, place=2)))[5] is None
-    assert held(made_up(delivered_meanwhile=one(None, 0.5)))[6] is None
+    assert held(made_up(output_gap_s=one(None, 0.5)))[6] is None
     assert held(made_up().iloc[:1])[5:] == [None, None]
     assert held(made_up().iloc[:0])[:4] == [None] * 4
 
