@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,12 +132,26 @@ def _fetch_first() -> dict[str, str]:
     from harness.environment.jars import ensure_jars
     from harness.environment.redis_server import find_redis
 
-    for find in (find_redis, ensure_jars):
+    for find in (find_redis, ensure_jars, _build_image):
         try:
             find()
         except EnvironmentFailure as error:
             click.echo(f"faultline: {error}", err=True)
     return _environment()
+
+
+def _build_image() -> None:
+    """Minutes the first time, and longer than one test may take. Without a daemon there is nothing
+    to do: the tests of containers say that they are skipped."""
+    from harness.cluster.docker.daemon import connect
+    from harness.cluster.docker.image import ensure_image
+
+    try:
+        client = connect()
+    except EnvironmentFailure:
+        return
+    with closing(client):
+        ensure_image(client, lambda text: click.echo(f"faultline test: {text}", err=True))
 
 
 def _environment() -> dict[str, str]:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from harness.cli import test as testing
 from harness.cli.main import cli
 from harness.cli.test import NO_TESTS, counts, verdict
+from harness.cluster.docker import daemon, image
 
 
 @pytest.mark.parametrize(
@@ -103,3 +104,30 @@ def test_failing_check_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(cli, ["test", "--checks", __file__])
     assert done.exit_code == 1
     assert "these checks failed: lint" in done.stderr
+
+
+def test_without_a_daemon_no_image_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    built: list[object] = []
+    monkeypatch.setattr(image, "ensure_image", lambda *given: built.append(given))
+    testing._build_image()
+    assert built == []
+
+
+def test_with_a_daemon_the_image_is_built_before_the_first_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    client, built = Client(), list[object]()
+    monkeypatch.setattr(daemon, "connect", lambda: client)
+    monkeypatch.setattr(image, "ensure_image", lambda given, report: built.append(given))
+    testing._build_image()
+    assert built == [client]
+    assert client.closed

@@ -32,6 +32,8 @@ from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import PEER, PORT, connected, eventually, listener, unacknowledged
 from tests.cluster.links import check_latency, check_rate
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -171,7 +173,6 @@ class TestDockerCluster(ClusterContract):
         here.health()
 
 
-@pytest.mark.cluster
 def test_nodes_of_one_container_die_alone_or_together() -> None:
     spec = ClusterSpec(racks=1, nodes_per_worker=3, memory_mb_per_worker=512)
     with DockerCluster(spec) as cluster:
@@ -200,7 +201,6 @@ def test_nodes_of_one_container_die_alone_or_together() -> None:
     assert left_of(cluster.run) == []
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize("keeper_too", [False, True], ids=["harness", "harness and keeper"])
 def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
     """The keeper removes its containers and network, the next start what a keeper could not."""
