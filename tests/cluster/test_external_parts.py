@@ -101,6 +101,13 @@ def _set(*keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
         (_set("kafka", "password", to={"file": "gone"}), "is to come from", "path"),
         (_set("redis", "url", to="redis://:pw@r/0"), "holds a password", "env"),
         (_set("redis", "url", to="http://r"), "is no Redis URL", "redis://"),
+        (_set("redis", "url", to="redis://r:port"), "is no Redis URL", "redis://"),
+        (_set("redis", "url", to="redis://r:70000"), "is no Redis URL", "redis://"),
+        (_set("redis", "url", to="redis://r/first"), "is no Redis URL", "redis://"),
+        (_set("kafka", "replication", to="three"), "replication is 'three'", "number"),
+        (_set("kafka", "replication", to=0), "replication is 0", "above 0"),
+        (_set("commands", "timeout_s", to="long"), "timeout_s is 'long'", "number"),
+        (_set("spark", "rack_conf", to=["r1"]), "rack_conf holds no keys", "example"),
         (_set("spark", "code", to="git"), "spark.code is 'git'", "archive"),
         (_set("spark", "rack_conf", to={"r9": {}}), "names 'r9'", "r1"),
         (_set("checkpoints", to="/shared"), "is no URI", "file://"),
@@ -123,6 +130,18 @@ def test_what_is_wrong_in_a_description_is_named(
     with pytest.raises(UsageError, match=words) as caught:
         read_settings(described(tmp_path, change))
     assert remedy in caught.value.remedy
+
+
+def test_a_place_must_be_filled_by_every_node(tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["nodes"] = [
+            {"rack": "r1", "host": "a", "unit": "x"},
+            {"rack": "r1", "host": "b", "port": "1", "pod": "y"},
+        ]
+        document["commands"]["kill"] = "systemctl kill {unit}"
+
+    with pytest.raises(UsageError, match=r"a place \{unit\} that not every node fills"):
+        read_settings(described(tmp_path, change))
 
 
 def test_a_file_that_is_no_description_is_refused(tmp_path: Path) -> None:

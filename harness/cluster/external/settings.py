@@ -163,7 +163,7 @@ class _Reader:
             username=self._optional(table, "kafka", "username"),
             password=self._secret(table, "kafka", "password"),
             tls=self._tls(table, "kafka"),
-            replication=int(table.get("replication", 1)),
+            replication=int(self._number(table, "kafka", "replication", 1)),
             librdkafka=self._values(table.get("librdkafka", {}), "kafka.librdkafka"),
             java=self._values(table.get("java", {}), "kafka.java"),
         )
@@ -185,23 +185,29 @@ class _Reader:
 
     def _redis_url(self, table: Mapping[str, Any], key: str) -> tuple[str, int, int, bool]:
         url = urlsplit(self._text(table[key], f"redis.{key}"))
-        if url.scheme not in ("redis", "rediss") or not url.hostname:
+        database = unquote(url.path).strip("/") or "0"
+        try:
+            port = url.port or 6379
+        except ValueError:  # not a number, or too large
+            port = 0
+        known = url.scheme in ("redis", "rediss") and url.hostname
+        if not known or not port or not database.isdecimal():
             raise self._wrong(f"redis.{key}", "is no Redis URL", "write redis://host:port/0")
+        assert url.hostname is not None
         if url.password:
             raise self._wrong(
                 f"redis.{key}",
                 "holds a password",
                 "leave it out, and give `password: {env: NAME}` or `{file: PATH}`",
             )
-        database = unquote(url.path).strip("/") or "0"
-        return url.hostname, url.port or 6379, int(database), url.scheme == "rediss"
+        return url.hostname, port, int(database), url.scheme == "rediss"
 
     def _spark(self, value: Any, racks: set[str]) -> SparkSettings:
         table = self._table(value, "spark", _SPARK, required=("master", "driver_host", "python"))
         code = table.get("code", "archive")
         if code not in ("archive", "image"):
             raise self._wrong("spark.code", f"is {code!r}", "use archive or image")
-        by_rack = table.get("rack_conf", {})
+        by_rack = self._table(table.get("rack_conf", {}), "spark.rack_conf", None)
         if unknown := sorted(set(by_rack) - racks):
             raise self._wrong(
                 "spark.rack_conf", f"names {unknown[0]!r}", did_you_mean(unknown[0], racks)
@@ -247,7 +253,8 @@ class _Reader:
     def _commands(self, value: Any, variables: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
         known = [*(action.value for action in Action), *_EXTRA_COMMANDS, "timeout_s"]
         table = self._table(value, "commands", known, required=("up", "kill", "restart"))
-        places = min(variables.values(), key=len)
+        shared = set.intersection(*map(set, variables.values()))
+        places = dict.fromkeys(shared, "")
         found = {
             name: self._command(
                 table, name, {**places, "pid": ""} if name in _OF_PROCESSES else places
@@ -267,7 +274,7 @@ class _Reader:
             "usage": found.get("usage"),
             "kill_process": found.get("kill_process"),
             "up_process": found.get("up_process"),
-            "timeout_s": float(table.get("timeout_s", _DEFAULT_TIMEOUT_S)),
+            "timeout_s": self._number(table, "commands", "timeout_s", _DEFAULT_TIMEOUT_S),
         }
 
     def _command(self, table: Mapping[str, Any], name: str, values: Mapping[str, str]) -> Command:
@@ -359,6 +366,17 @@ class _Reader:
         if not isinstance(value, str | int | float):
             raise self._wrong(where, f"is {value!r}", "give a text")
         return re.sub(r"\s*\n\s*", " ", str(value)).strip()
+
+    def _number(self, table: Mapping[str, Any], where: str, key: str, otherwise: float) -> float:
+        """More than 0."""
+        given = table.get(key, otherwise)
+        try:
+            found = float(given)
+        except (TypeError, ValueError):
+            found = 0.0
+        if not 0 < found < float("inf"):
+            raise self._wrong(f"{where}.{key}", f"is {given!r}", "give a number above 0")
+        return found
 
     def _wrong(self, where: str, what: str, remedy: str) -> UsageError:
         return UsageError(f"--cluster: {self._path}: {where} {what}", remedy=remedy)

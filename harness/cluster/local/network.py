@@ -225,7 +225,7 @@ def why_not() -> str | None:
             return f"there is no program {program} (packages util-linux and iproute2)"
     attempt = "ip link set lo up && ip link add try0 type bridge && unshare --net true"
     done = subprocess.run(
-        [*_ENTER, "sh", "-c", attempt], capture_output=True, text=True, check=False, timeout=30
+        [*_ENTER, "sh", "-c", attempt], capture_output=True, text=True, check=False
     )
     return None if done.returncode == 0 else _last_line(done.stderr)
 
