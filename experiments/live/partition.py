@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live._plans import WORKLOADS, plan_for
-from experiments.live._six_nodes import SPEC
+from experiments.live._six_nodes import SPEC, kept
 from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action
@@ -315,6 +315,7 @@ EXPERIMENT = Experiment(
     grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 210, Profile.PAPER: 700},
+    keeps=kept,
     run=run,
     table=table,
     draw=draw,
