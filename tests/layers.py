@@ -10,7 +10,7 @@ from collections.abc import Sequence
 LAYERS: Sequence[tuple[Sequence[str], str]] = (
     # A module may import from its own line and the lines below.
     (["harness.cli"], "one module a command; nothing else prints"),
-    (["harness.notebook"], "what the notebooks show: they hold no logic of their own"),
+    (["harness.notebook"], "the code behind the notebooks, which hold none of their own"),
     (
         ["harness.nightly", "harness.advice"],
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
@@ -23,7 +23,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
             "harness.computing",
             "harness.catalogue",
         ],
-        "plans and makes runs, judges claims, writes the report, finds experiments",
+        "finds experiments, plans and makes their runs, judges claims, writes the report",
     ),
     (["experiments"], "one module a figure: grid, run, table, drawing, claims"),
     (
@@ -37,15 +37,16 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["harness.cluster"], "backends: real servers and ways to break them (`docs/clusters.md`)"),
     (["harness.environment"], "finds or fetches Java, Redis and the jars; `doctor`"),
-    (["workloads"], "what runs: one file a workload, as a query and as tasks"),
-    (["datasets"], "what it runs on: generators, and readers of real data"),
+    (["workloads"], "what is run: one file a workload, as a query and as tasks"),
+    (["datasets"], "the input of workloads: generators, and readers of real data"),
     (
         ["harness.protocol", "harness.planning"],
         "fault-tolerance protocols as pure state machines; planners of replication and placement",
     ),
     (
         ["harness.topology", "harness.intervals", "harness.measure", "harness.figures"],
-        "models; the definition of every measure, once; one look for every picture",
+        "models of topologies and of checkpoint intervals; every measure, defined once; one style "
+        "for every figure",
     ),
     (["harness.experiment"], "what an experiment is"),
     (
@@ -53,9 +54,18 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "records, where they are kept and what they depend on, and what is claimed of them; "
         "knows no experiment",
     ),
-    (["harness.mutants"], "mistakes put into the code, to see whether the tests notice"),
-    (["harness.child"], "a child process that speaks JSON lines: load generator, drivers"),
-    (["harness.errors", "harness.seeds", "harness.text"], "what everything else speaks in"),
+    (
+        ["harness.mutants"],
+        "puts small mistakes into the code, to see whether the tests notice them",
+    ),
+    (
+        ["harness.child"],
+        "a child process that is told and answers in lines of JSON: load generator, drivers",
+    ),
+    (
+        ["harness.errors", "harness.seeds", "harness.text"],
+        "errors, derived seeds, quantities as text: what everything else uses",
+    ),
     (["harness"], "the version"),
 )
 

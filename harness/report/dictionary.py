@@ -105,10 +105,9 @@ results.series("windows")  # any series that runs have kept
 ```
 
 `./faultline export FILE.parquet` (or `.csv`) writes a table to a file for other programs; `--table`
-chooses which. Every table has a row per observation, and `run` joins them. Runs that were invalid
-or failed are in the tables with their `status`; take those with `status == "ok"` for numbers that
-count. Runs of unlike machines or of different code have different `campaign`s: do not put them into
-one comparison."""
+chooses which. Every table has a row per observation, and `run` joins them. Take only the runs with
+`status == "ok"`: the tables also hold those that were invalid, failed or skipped. Runs of unlike
+machines or of different code have different `campaign`s: do not compare across these."""
 
 
 def _tables() -> Iterator[str]:
@@ -134,7 +133,8 @@ def _metrics() -> Iterator[str]:
     )
     for metric in METRICS:
         better = metric.direction.value.removesuffix(" is better")
-        yield f"| `{metric.name}` | {metric.unit} | {better} | {metric.definition} |"
+        definition = metric.definition.replace("|", r"\|")  # else it ends the cell
+        yield f"| `{metric.name}` | {metric.unit} | {better} | {definition} |"
     yield from (
         "",
         "## Facts of a run",

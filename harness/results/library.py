@@ -224,8 +224,9 @@ RUN_COLUMNS: Mapping[str, str] = {
     "experiment": "Which experiment; `./faultline list` shows them.",
     "profile": "How much of it was run: smoke, quick or paper.",
     "machine_name": "Class of machine; like machines have the same name.",
-    "status": "ok, invalid (measured, not to be trusted) or failed (not measured).",
-    "reason": "Why it is invalid or failed.",
+    "status": "ok, invalid (measured, not to be trusted), failed (ended with an error) or skipped "
+    "(an engine or a backend cannot do it).",
+    "reason": "Why it is invalid, failed or skipped.",
     "engine": "The live engine it measured; empty where none ran, and in records from before "
     "schema 3.",
     "backend": "The kind of cluster it was measured on; empty where no server ran.",

@@ -1,4 +1,4 @@
-"""A workload in the tree is found, and its two forms fit together."""
+"""A workload in the tree is found, and its two forms fit together, where it has both."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from workloads.examples.hottest import WORKLOAD
 from workloads.toolkit.operators import program_of, timeline_of
 
 START_US = 1_800_000_000_000_000
+WITH_TASKS = [name for name, entry in all_workloads().items() if entry.make().program]
 
 
 @pytest.mark.parametrize("name", all_workloads())
-def test_an_entry_builds_the_workload_in_both_forms(name: str) -> None:
+def test_an_entry_builds_the_same_workload_everywhere(name: str) -> None:
     entry = all_workloads()[name]
     workload = entry.make(seed=3)
     assert workload.name == entry.name == name
@@ -27,6 +28,11 @@ def test_an_entry_builds_the_workload_in_both_forms(name: str) -> None:
     assert again.sources == workload.sources, "another process builds the same input"
     for source in workload.sources:
         assert isinstance(source.records.build(), RecordSource)
+
+
+@pytest.mark.parametrize("name", WITH_TASKS)
+def test_its_tasks_read_its_sources(name: str) -> None:
+    workload = all_workloads()[name].make(seed=3)
     timeline = timeline_of(workload, start_us=START_US, batch_s=1)
     program = program_of(workload, timeline=timeline)
     assert set(program.sources.values()) == {source.name for source in workload.sources}
@@ -35,7 +41,7 @@ def test_an_entry_builds_the_workload_in_both_forms(name: str) -> None:
             assert program.task(operator.name, task).memory >= 1
 
 
-@pytest.mark.parametrize("name", all_workloads())
+@pytest.mark.parametrize("name", WITH_TASKS)
 def test_the_rate_is_that_of_all_sources_together(name: str) -> None:
     workload = all_workloads()[name].make()
     timeline = timeline_of(workload, start_us=START_US, batch_s=1)
