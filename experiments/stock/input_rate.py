@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 TRIGGER_S = 2.0
+IN_QUICK = ("word-count", "traffic-jams")
+"""The lightest query and a join; the paper profile has them all."""
 GROWS = 0.1
 """A rate is sustained if the backlog grows by at most this share of it, and half of the results
 are no later than `GRACE_S`. Fixed on 2026-11-22: until then what was processed in 7 s after the
@@ -285,7 +287,7 @@ EXPERIMENT = Experiment(
     chooses=["harness.engines.structured.engine"],
     grid={
         Profile.SMOKE: [{"workload": "accidents"}],
-        Profile.QUICK: [{"workload": name} for name in WORKLOADS],
+        Profile.QUICK: [{"workload": name} for name in IN_QUICK],
         Profile.PAPER: [{"workload": name} for name in WORKLOADS],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
+IN_QUICK = ("traffic-jams", "accidents")
+"""The World Cup is in quick where it is compared with the task engine: `experiments.live.engines`
+and `experiments.live.matrix`."""
 TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}
 """Also the checkpoint interval. What two cores keep up with; accidents must hurry, because their
 tuples time out."""
@@ -74,7 +77,7 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
         *(_equal(runs, name) for name in SHOWN if (runs["workload"] == name).any()),
         *_table_equal(runs[runs["workload"] == "accidents"]),
         *(_accurate(runs, name) for name in SHOWN if (runs["workload"] == name).any()),
-        *(_shorter(runs, name) for name in SHOWN),
+        *(_shorter(runs, name) for name in SHOWN if (runs["workload"] == name).any()),
         _more_succeed(runs),
     ]
 
@@ -241,7 +244,7 @@ EXPERIMENT = Experiment(
     chooses=["harness.engines.structured.engine"],
     grid={
         Profile.SMOKE: [_point(SHOWN[0], "checkpoint")],
-        Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
+        Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in IN_QUICK],
         Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},

@@ -141,10 +141,12 @@ def test_fewer_successes_under_replication_fail_the_papers_claim(tmp_path: Path)
 
 
 def test_what_was_not_run_is_not_judged(tmp_path: Path) -> None:
+    """A scheme that is missing leaves a comparison open; of a workload that no run had nothing is
+    said, as a profile may leave it out."""
     one = {key: value for key, value in GOOD.items() if key == ("world-cup", "checkpoint")}
     assert verdicts(list(workload_kill.claims(kills(one, tmp_path)))) == [
         *[True] * 5,
-        *[None] * 4,
+        *[None] * 2,
     ]
 
 
