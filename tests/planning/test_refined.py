@@ -116,3 +116,13 @@ def test_failures_without_probabilities_are_refused() -> None:
         Failures(primaries=every, replicas=~every, weights=np.array([0.5, 0.4]))
     with pytest.raises(UsageError, match="shape"):
         Failures(primaries=every, replicas=every[:1], weights=np.array([0.5, 0.5]))
+
+
+def test_it_begins_from_single_tasks_too() -> None:
+    """Neither nothing nor the greedy plan leads to the optimum here: one task by itself does."""
+    spec = Specification(operators=(3, 7), parallelism=(1, 3), join_fraction=0.5)
+    topology = random_topology(spec, generator(12, "found"))
+    budget = int(0.35 * topology.total_cost)
+    best = Exhaustive().plan(topology, budget).value
+    assert best > 0
+    assert Refined().plan(topology, budget).value == pytest.approx(best)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.planning.dynamic_programming import DynamicProgramming
+from harness.planning.exhaustive import Exhaustive
 from harness.planning.greedy import Greedy
 from harness.planning.structure_aware import StructureAware
 from harness.seeds import generator
@@ -74,3 +75,28 @@ def test_rarely_worse_than_greedy(kind: dict[object, float], joins: float) -> No
             worse += ours < theirs - 1e-9
             better += ours > theirs + 1e-9
     assert better > 10 * worse
+
+
+@pytest.mark.parametrize(
+    ("seed", "joins", "zipf", "queries", "ratio"),
+    [
+        (57, 0.0, 0.0, 2, 0.5),  # a step of one query completes an operator of the other's
+        (3, 0.0, 0.0, 2, 0.7),  # a part needs a tree of what is above it
+        (23, 0.0, 0.0, 1, 0.35),  # ... and of what is below it
+        (43, 0.5, 0.0, 1, 0.5),
+    ],
+)
+def test_parts_that_need_each_other_are_taken_together(
+    seed: int, joins: float, zipf: float, queries: int, ratio: float
+) -> None:
+    """Topologies on which SA finds the optimum, and no longer does when it forgets what one part
+    needs of another, or keeps what a step has made worthless."""
+    spec = Specification(
+        operators=(3, 7), parallelism=(1, 3), join_fraction=joins, zipf=zipf,
+        queries=(queries, queries),
+    )  # fmt: skip
+    topology = random_topology(spec, generator(seed, "found"))
+    budget = int(ratio * topology.total_cost)
+    best = Exhaustive().plan(topology, budget).value
+    assert best > 0
+    assert StructureAware().plan(topology, budget).value == pytest.approx(best)
