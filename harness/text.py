@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 from harness.errors import UsageError
 
@@ -98,6 +99,18 @@ def _three_digits(number: float) -> str:
     if number < 0.1:
         return f"{number:.3f}"
     return f"{number:.0f}" if number >= 999.5 else f"{number:.3g}"
+
+
+def read_given(path: Path, option: str, remedy: str) -> str:
+    """The text of a file that a user named with ``option``. Raises `UsageError` for one that is not
+    there, not theirs, or no text in UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError:
+        why = "it is no text in UTF-8"
+    raise UsageError(f"{option}{path} cannot be read: {why}", remedy=remedy)
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.output import emit_json, json_option
-from harness.text import format_duration, parse_bytes, parse_duration_s
+from harness.text import format_duration, parse_bytes, parse_duration_s, read_given
 
 if TYPE_CHECKING:
     from harness.advice.advise import Advice, Option, Range
@@ -78,14 +78,9 @@ def command(roots: tuple[Path, ...], as_json: bool, **given: Any) -> None:
 
 
 def _read(path: Path) -> str:
-    from harness.errors import UsageError
-
-    try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"--topology: {path} cannot be read: {error}", remedy="name a YAML file"
-        ) from error
+    return read_given(
+        path, "--topology: ", "name a topology in YAML; ./faultline plan --help shows one"
+    )
 
 
 def _job(given: dict[str, Any]) -> tuple[Any, list[str]]:

@@ -148,15 +148,12 @@ def parse_budget(text: str, total: int) -> int:
 
 
 def _read(path: Path) -> Topology:
+    from harness.text import read_given
     from harness.topology.text import from_yaml_text
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise UsageError(
-            f"{path} cannot be read: {why}", remedy="give the path of a topology in YAML"
-        ) from None
+    text = read_given(
+        path, "", "give the path of a topology in YAML; ./faultline plan --help shows one"
+    )
     return from_yaml_text(text, name=str(path))
 
 

@@ -19,7 +19,7 @@ import yaml
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.text import did_you_mean, parse_duration_s
+from harness.text import did_you_mean, parse_duration_s, read_given
 
 EXAMPLE = "- {at: 20s, action: kill, target: r1n1}"
 _KEYS = ("at", "action", "target")
@@ -28,11 +28,10 @@ _KEYS = ("at", "action", "target")
 def read_schedule(path: Path) -> Schedule:
     """The schedule in a file. Raises `UsageError` that names the file, the line and the remedy."""
     try:
-        root = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"--failures: {path} cannot be read: {error}", remedy="give a YAML file in UTF-8"
-        ) from error
+        root = yaml.compose(
+            read_given(path, "--failures: ", f"name a YAML file with lines such as {EXAMPLE}"),
+            Loader=yaml.SafeLoader,
+        )
     except yaml.YAMLError as error:
         raise UsageError(
             f"--failures: {path} is not YAML: {error}", remedy=f"write lines such as {EXAMPLE}"

@@ -289,5 +289,12 @@ def test_a_bad_file_is_explained(tmp_path: Path, text: str, words: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"absent\.yaml"):
+    with pytest.raises(UsageError) as error:
         read_schedule(tmp_path / "absent.yaml")
+    assert str(error.value).endswith(
+        "absent.yaml cannot be read: No such file or directory\n  What to do: name a YAML file with "
+        "lines such as - {at: 20s, action: kill, target: r1n1}"
+    )
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="no text in UTF-8"):
+        read_schedule(tmp_path / "bytes.yaml")

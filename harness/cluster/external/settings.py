@@ -23,7 +23,7 @@ import yaml
 from harness.cluster.base import Action, Node
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls
 from harness.errors import UsageError
-from harness.text import did_you_mean
+from harness.text import did_you_mean, read_given
 
 _RACK = re.compile(r"r[1-9][0-9]*")
 _TOP = ("kafka", "redis", "spark", "checkpoints", "nodes", "commands")
@@ -107,11 +107,9 @@ class ExternalSettings:
 def read_settings(path: Path) -> ExternalSettings:
     """Read and check a description. Raises `UsageError` that names file, key and remedy."""
     try:
-        document = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"--cluster: {path} cannot be read: {error}", remedy="give a YAML file in UTF-8"
-        ) from error
+        document = yaml.safe_load(
+            read_given(path, "--cluster: ", "name a file like docker/external-example.yaml")
+        )
     except yaml.YAMLError as error:
         raise UsageError(f"--cluster: {path} is no YAML: {error}", remedy="mend it") from error
     return _Reader(path).settings(document)
