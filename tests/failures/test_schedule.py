@@ -292,7 +292,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
         read_schedule(tmp_path / "absent.yaml")
     assert str(error.value).endswith(
-        "absent.yaml cannot be read: No such file or directory\n  What to do: name a YAML file with "
+        "absent.yaml cannot be read: No such file or directory\n"
+        "  What to do: name a YAML file with "
         "lines such as - {at: 20s, action: kill, target: r1n1}"
     )
     (tmp_path / "bytes.yaml").write_bytes(b"\xff")
