@@ -11,7 +11,7 @@ import pytest
 
 from harness.cluster.base import Action, Victim
 from harness.engines.deliveries import decode, relative_windows
-from harness.engines.outcome import judge
+from harness.engines.outcome import TWIN_BEHIND, judge
 from harness.engines.passes import PassRecord
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
@@ -332,6 +332,26 @@ def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
     assert found["output_gap_s"] is None
     assert found["output_equals_truth"] is True
     assert values()["twin_kept_up"] is True
+
+
+def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() -> None:
+    """It is valid: equality holds. Less can be said from it than was asked."""
+    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    behind = judged(record(failures=injected()), twin)
+    assert behind.invalid is None
+    assert behind.again == TWIN_BEHIND
+    assert judged(record(failures=injected())).again is None
+    untimed = judge(
+        twin,
+        record(failures=injected()),
+        truth(),
+        workload=WORKLOAD,
+        schedule=SCHEDULE,
+        trigger_s=1.0,
+        settle_s=3.0,
+        timed=False,
+    )
+    assert untimed.again is None
 
 
 def test_a_twin_of_itself() -> None:
