@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from harness.text import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAPER = "Jayasekara, Harwood, Karunasekera, FGCS 2020"
 DEFAULT_INTERVAL_S = 1800.0
@@ -151,6 +152,26 @@ def draw_simulated(axes: Axes, table: pd.DataFrame, *, color: str, marker: str, 
         points["interval_min"], points["utilization"], yerr=points["sd"], color=color, fmt=marker,
         markersize=3.5, capsize=2, linewidth=0.9, label="_simulated",
     )  # fmt: skip
+
+
+def draw_curves(
+    figure: Figure, table: pd.DataFrame, by: str, label: Callable[[float], str]
+) -> Axes:
+    """Utilization over the interval, a curve for each value of the column ``by``, and the T* that
+    all of them have in common. Whoever adds nothing more labels the ends of the lines."""
+    axes = figure.subplots()
+    colour_of = colours(sorted(table[by].unique()))
+    for value, curve in table.groupby(by):
+        axes.plot(
+            curve["interval_min"],
+            curve["utilization"],
+            color=colour_of[value],
+            label=label(float(str(value))),
+        )
+    mark_optimum(axes, table["optimal_interval_min"].iloc[0])
+    interval_axis(axes)
+    axes.set_ylim(0.0, 1.0)
+    return axes
 
 
 def mark_optimum(axes: Axes, interval_min: float, *, text: str | None = None) -> None:

@@ -32,18 +32,7 @@ def table(results: Results) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """One curve per delay, the common T* marked."""
-    axes = figure.subplots()
-    colours = _shared.colours(sorted(table["delay_s"].unique()))
-    for delay, curve in table.groupby("delay_s"):
-        axes.plot(
-            curve["interval_min"],
-            curve["utilization"],
-            color=colours[delay],
-            label=f"δ = {delay:g} s",
-        )
-    _shared.mark_optimum(axes, table["optimal_interval_min"].iloc[0])
-    _shared.interval_axis(axes)
-    axes.set_ylim(0.0, 1.0)
+    axes = _shared.draw_curves(figure, table, "delay_s", lambda delay: f"δ = {delay:g} s")
     label_line_ends(axes)
     stamp(figure, "chosen: λ = 0.05/min, c = 30 s, R = 30 s, n = 100, δ (the paper's are lost)")
 

@@ -33,18 +33,14 @@ def table(results: Results) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Two curves, their common T*, and the decrease between them."""
-    axes = figure.subplots()
-    colours = _shared.colours(sorted(table["depth"].unique()))
-    for depth, curve in table.groupby("depth"):
-        axes.plot(
-            curve["interval_min"],
-            curve["utilization"],
-            color=colours[depth],
-            label="single operator" if depth == 1 else f"DAG, n = {depth}",
-        )
+    axes = _shared.draw_curves(
+        figure,
+        table,
+        "depth",
+        lambda depth: "single operator" if depth == 1 else f"DAG, n = {depth:g}",
+    )
     tops = sorted(table["utilization_at_optimum"].unique())
     best = table["optimal_interval_min"].iloc[0]
-    _shared.mark_optimum(axes, best)
     axes.annotate(
         "",
         xy=(best, tops[0]),
@@ -59,8 +55,6 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         va="center",
         fontsize=8,
     )
-    _shared.interval_axis(axes)
-    axes.set_ylim(0.0, 1.0)
     label_line_ends(axes)
     stamp(figure, "chosen: λ = 0.05/min, c = R = 30 s, n = 100, δ = 1.5 s (the paper's are lost)")
 

@@ -32,18 +32,9 @@ def table(results: Results) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """One curve per restart time, the common T* marked."""
-    axes = figure.subplots()
-    colours = _shared.colours(sorted(table["restart_s"].unique()))
-    for restart, curve in table.groupby("restart_s"):
-        axes.plot(
-            curve["interval_min"],
-            curve["utilization"],
-            color=colours[restart],
-            label=f"R = {format_duration(float(str(restart)))}",
-        )
-    _shared.mark_optimum(axes, table["optimal_interval_min"].iloc[0])
-    _shared.interval_axis(axes)
-    axes.set_ylim(0.0, 1.0)
+    axes = _shared.draw_curves(
+        figure, table, "restart_s", lambda restart: f"R = {format_duration(restart)}"
+    )
     label_line_ends(axes)
     stamp(figure, "chosen: λ = 0.05/min, c = 30 s, R (the paper's values are lost)")
 
