@@ -8,9 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# How long a test takes says something of the machine only: a busy one must fail none.
+settings.register_profile("faultline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("faultline")
 
 
 @pytest.fixture(scope="session")

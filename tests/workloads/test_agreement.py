@@ -236,7 +236,9 @@ def test_results_do_not_depend_on_how_time_is_cut(name: str, data: st.DataObject
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(
-    max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=2,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_query_equals_operators(spark: SparkSession, name: str, data: st.DataObject) -> None:
     case = CASES[name]

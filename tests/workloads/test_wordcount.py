@@ -75,7 +75,9 @@ lines = st.text(alphabet="abAB_1 .,\t'éİKß-", max_size=25)
     shape=st.sampled_from([(4, 1), (4, 2), (2, 2), (3, 1.5)]),
 )
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_counts_equal_counting_by_hand(
     spark: SparkSession, records: list[Record], shape: tuple[float, float]

@@ -99,7 +99,9 @@ def test_operators_equal_counting_by_hand(
 @pytest.mark.slow
 @given(partitions=st.lists(events, min_size=2, max_size=2), shape=st.sampled_from([(4, 1), (2, 2)]))
 @settings(
-    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_query_equals_operators(
     spark: SparkSession, partitions: Records, shape: tuple[int, int]
