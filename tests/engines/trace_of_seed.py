@@ -21,8 +21,8 @@ class Recorder(Observer):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def faulted(self, world: Any, fault: Any) -> None:
-        self.lines.append(f"{world.kernel.now} {fault}")
+    def faulted(self, scene: Any, fault: Any) -> None:
+        self.lines.append(f"{scene.kernel.now} {fault}")
 
     def sent(self, effect: do.Send) -> None:
         self.lines.append(repr(effect))

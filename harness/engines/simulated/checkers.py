@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from harness.engines.restoration import Noted
-from harness.engines.simulated.observing import Observer
+from harness.engines.simulated.observing import Observer, Scene
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol.effects import (
     CopyEvent,
@@ -139,11 +139,11 @@ class Bystander(Observer):
         )
         """All tasks are replicated, and each has always had a healthy copy, as far as seen."""
 
-    def faulted(self, world: Any, fault: Fault) -> None:
+    def faulted(self, scene: Scene, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
             self._covered = False
-        stored = world.store.registry
+        stored = cast("Registry | None", scene.store.registry)
         wanted = {
             (copy.task, copy.incarnation)  # a copy that was given up is no copy any more
             for assignment in (stored.tasks if stored is not None else ())
@@ -152,8 +152,8 @@ class Bystander(Observer):
         }
         healthy = {
             task
-            for node in world.nodes
-            if node.alive and not (node.paused or node.cut)
+            for node in scene.nodes
+            if node.alive and not (node.paused or node.cut) and node.machine is not None
             for (task, incarnation), copy in node.machine.copies.items()
             if copy.phase is Phase.READY and (task, incarnation) in wanted
         }

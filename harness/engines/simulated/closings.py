@@ -12,12 +12,12 @@ looked at by `lateness`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from harness.engines.restoration import Noted
 from harness.engines.simulated.checkers import InvariantBroken
 from harness.engines.simulated.lateness import NAME
-from harness.engines.simulated.observing import Observer
+from harness.engines.simulated.observing import Observer, Scene
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -28,14 +28,14 @@ from harness.protocol.scheme import Closing, Tentative
 class Closings(Observer):
     """Raises `InvariantBroken` when the coordinator keeps tasks waiting for one that is lost."""
 
-    def __init__(self, options: Options, world: Any) -> None:
+    def __init__(self, options: Options, scene: Scene) -> None:
         rules = options.scheme.tentative
         assert rules is not None, "no bound without tentative output"
         assert rules.closing is Closing.COORDINATOR, "tasks close what is late themselves"
         self._rules: Tentative = rules
         self._options = options
         self._wiring = options.wiring
-        self._world = world
+        self._scene = scene
         self._begun = False
         """A copy that has upstream tasks was hosted."""
         self._gone: dict[int, int] = {}
@@ -50,7 +50,7 @@ class Closings(Observer):
         self.closings = 0
         """How many sweeps had to close a task."""
 
-    def faulted(self, world: Any, fault: Fault) -> None:
+    def faulted(self, scene: Scene, fault: Fault) -> None:
         if fault.kind is FaultKind.WEATHER:
             self._clear = False
         elif fault.kind in (FaultKind.COORDINATOR, FaultKind.RIVAL):
@@ -69,7 +69,7 @@ class Closings(Observer):
         """The coordinator has handled ``item``."""
         if not newest:
             return
-        now = self._world.kernel.now
+        now = self._scene.kernel.now
         if isinstance(item, told.RegistryLoaded) and self._coordinator_up is None:
             self._coordinator_up = now
             self._registry = cast("Registry | None", item.registry)
@@ -78,7 +78,7 @@ class Closings(Observer):
         self._check_disconnected(now, item, effects)
         if not isinstance(item, told.TimerFired) or item.key[0] != "sweep":
             return
-        for task, hosts in enumerate(self._world.transport.hosts):
+        for task, hosts in enumerate(self._scene.transport.hosts):
             if hosts:
                 self._gone.pop(task, None)
             elif self._begun:  # before there is any copy, nobody waits for one
@@ -105,7 +105,7 @@ class Closings(Observer):
             elif isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed):
                 owed.pop(effect.message.upstream, None)
         for task, due in list(owed.items()):
-            if self._world.transport.hosts[task]:
+            if self._scene.transport.hosts[task]:
                 del owed[task]
             elif now > due:
                 raise InvariantBroken(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from harness.engines.hosting import EFFECTS
-from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER
-from harness.engines.simulated.transport import COORDINATOR
+from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
+from harness.engines.simulated.observing import Watch
+from harness.engines.simulated.options import Options
+from harness.engines.simulated.servers import Servers
+from harness.engines.simulated.transport import COORDINATOR, Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
-
-if TYPE_CHECKING:
-    from harness.engines.simulated.world import World
 
 RESTART_US = 1_000_000
 """After the last one has stepped down, whoever looks after the process starts another."""
@@ -24,11 +23,28 @@ NOBODY = (0,)
 class Coordinators:
     """Starts, crashes and hosts them; each life is the owner of a term of its own."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(
+        self,
+        options: Options,
+        kernel: Kernel,
+        transport: Transport,
+        servers: Servers,
+        watch: Watch,
+        *,
+        record: Callable[[int, do.NoteCopy], None],
+        validate: bool,
+        kept: int,
+    ) -> None:
+        """``record`` is told what they note of copies; ``kept`` is how many inputs a story
+        holds."""
+        self._options, self._kernel, self._transport = options, kernel, transport
+        self._servers, self._watch, self._record = servers, watch, record
+        self._validate, self._kept = validate, kept
         self._machines: dict[int, CoordinatorMachine] = {}
         """By life, ascending."""
         self._lives = 0
+        self.ended = ""
+        """Why one of them has ended the run; empty while none has."""
 
     @property
     def newest(self) -> CoordinatorMachine | None:
@@ -42,18 +58,18 @@ class Coordinators:
 
     def start(self) -> None:
         """One more."""
-        world, options = self._world, self._world.options
+        options = self._options
         self._lives += 1
         machine = CoordinatorMachine(
-            wiring=world.wiring,
-            scheme=world.scheme,
+            wiring=options.wiring,
+            scheme=options.scheme,
             nodes=options.nodes[: len(options.nodes) - options.unknown_nodes],
             placement=options.strategy or options.placement,
             owner=self._lives,
-            kept=world.kept,
+            kept=self._kept,
         )
         self._machines[self._lives] = machine
-        self._perform(machine.start(now=world.kernel.now), self._lives)
+        self._perform(machine.start(now=self._kernel.now), self._lives)
 
     def crash(self) -> None:
         """All of them."""
@@ -71,13 +87,13 @@ class Coordinators:
 
     def tell(self, item: told.CoordinatorInput, life: int) -> None:
         """Hand ``item`` to one of them, if it is still there."""
-        machine, world = self._machines.get(life), self._world
+        machine = self._machines.get(life)
         if machine is None:
             return
-        effects = machine.handle(item, now=world.kernel.now)
-        for decided in world.watch.decided:
+        effects = machine.handle(item, now=self._kernel.now)
+        for decided in self._watch.decided:
             decided(item, effects, newest=machine is self.newest)
-        if world.validate:
+        if self._validate:
             machine.validate()
         self._perform(effects, life)
 
@@ -89,7 +105,7 @@ class Coordinators:
     def send(self, item: told.CoordinatorInput, at_us: int) -> None:
         """Tell those that are there now, later."""
         for life in self.lives:
-            self._world.kernel.at(at_us, MESSAGE, self.tell, item, life)
+            self._kernel.at(at_us, MESSAGE, self.tell, item, life)
 
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless every coordinator's state makes sense."""
@@ -97,35 +113,34 @@ class Coordinators:
             machine.validate()
 
     def _perform(self, effects: Sequence[do.Effect], life: int) -> None:
-        world = self._world
+        kernel = self._kernel
         for effect in effects:
             if isinstance(effect, do.SetTimer):
                 fired = told.TimerFired(cause=effect.cause, key=effect.key)
-                world.kernel.at(effect.at, TIMER, self.tell, fired, life)
+                kernel.at(effect.at, TIMER, self.tell, fired, life)
             elif isinstance(effect, do.SendOrder):
-                world.transport.order(effect.node, effect.order)
+                self._transport.order(effect.node, effect.order)
             elif isinstance(effect, do.Send):
-                world.transport.deliver(COORDINATOR, effect)
+                self._transport.deliver(COORDINATOR, effect)
             elif isinstance(effect, do.NoteCopy):
-                world.record(COORDINATOR, effect)
+                self._record(COORDINATOR, effect)
             elif isinstance(effect, do.EndRun):
-                world.ended = effect.reason
+                self.ended = effect.reason
                 self.crash()
             elif isinstance(effect, do.StepDown):
                 del self._machines[life]
-                world.kernel.at(world.kernel.now + RESTART_US, MESSAGE, self.restart)
+                kernel.at(kernel.now + RESTART_US, MESSAGE, self.restart)
             else:
-                at = world.kernel.now + world.options.network.store_us
-                world.kernel.at(at, ANSWER, self._serve, effect, life)
+                at = kernel.now + self._options.network.store_us
+                kernel.at(at, ANSWER, self._serve, effect, life)
 
     def _serve(self, effect: do.Effect, life: int) -> None:
         """At the store: the registry, or what is of no use any more."""
-        world = self._world
-        if world.servers.store_away:
+        if self._servers.store_away:
             return
         perform = EFFECTS[type(effect)].perform
         assert perform is not None, "the store is asked for what it can do"
-        answer = perform(effect, world.servers.store)
+        answer = perform(effect, self._servers.store)
         if answer is not None:
-            at = world.kernel.now + world.options.network.store_us
-            world.kernel.at(at, ANSWER, self.tell, answer, life)
+            at = self._kernel.now + self._options.network.store_us
+            self._kernel.at(at, ANSWER, self.tell, answer, life)

@@ -39,10 +39,9 @@ How long computing takes is not bounded here: Property 1 is about waiting.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from harness.engines.simulated.checkers import InvariantBroken
-from harness.engines.simulated.observing import Observer
+from harness.engines.simulated.observing import Observer, Scene
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.waiting import Waiting
 from harness.protocol import effects as do
@@ -90,12 +89,12 @@ BEGINS = frozenset({do.ProcessBatch, do.RebuildState, do.PublishOutput})
 class Lateness(Observer):
     """Raises `InvariantBroken` when a copy keeps others waiting."""
 
-    def __init__(self, options: Options, world: Any) -> None:
+    def __init__(self, options: Options, scene: Scene) -> None:
         assert options.scheme.tentative is not None, "no bound without tentative output"
         self._rules: Tentative = options.scheme.tentative
         self._options = options
         self._wiring = options.wiring
-        self._world = world
+        self._scene = scene
         self._copies: list[dict[tuple[int, int], Waiting]] = [{} for _ in options.nodes]
         """Per node, by task and incarnation."""
         self._loading = False
@@ -104,8 +103,9 @@ class Lateness(Observer):
 
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """A node is about to handle ``item``: was anything due before?"""
-        books = self._copies[number]
-        for copy in self._world.nodes[number].machine.copies_of(task):
+        books, machine = self._copies[number], self._scene.nodes[number].machine
+        assert machine is not None, "who is dead is handed nothing"
+        for copy in machine.copies_of(task):
             waiting = books.get((task, copy.incarnation))
             if waiting is None:
                 continue
@@ -115,10 +115,10 @@ class Lateness(Observer):
                 self._loading = copy.phase is Phase.LOADING
 
     def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
-        fast = self._world.nodes[number].drift > 0  # such a clock shows not every microsecond
+        fast = self._scene.nodes[number].drift > 0  # such a clock shows not every microsecond
         if waiting.due is None or clock <= waiting.due + fast:
             return
-        if self._world.nodes[number].disturbed >= waiting.first.get(waiting.next, clock):
+        if self._scene.nodes[number].disturbed >= waiting.first.get(waiting.next, clock):
             return
         raise InvariantBroken(
             NAME,
@@ -236,7 +236,7 @@ class Lateness(Observer):
         self, task: int, waiting: Waiting, batch: int, effects: Sequence[do.Effect]
     ) -> None:
         if not self._wiring.downstream[task]:
-            published = self._world.partitions[task].next_tentative
+            published = self._scene.partitions[task].next_tentative
             appended = any(
                 record.batch == batch
                 for effect in effects

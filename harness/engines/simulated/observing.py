@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from harness.engines.restoration import Noted
-from harness.engines.simulated.options import Fault
+from harness.engines.simulated.kernel import Kernel
+from harness.engines.simulated.node import SimulatedNode
+from harness.engines.simulated.options import Fault, Options
+from harness.engines.simulated.store import Store
+from harness.engines.simulated.transport import Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.output import OutputPartition
 from harness.protocol.task import TaskMachine
 
-if TYPE_CHECKING:
-    from harness.engines.simulated.world import World
+
+class Scene(Protocol):
+    """A world, as far as observers look into it."""
+
+    options: Options
+    kernel: Kernel
+    transport: Transport
+
+    @property
+    def nodes(self) -> Sequence[SimulatedNode]:
+        """All of them, by number."""
+
+    @property
+    def store(self) -> Store:
+        """Checkpoints and the registry."""
+
+    @property
+    def partitions(self) -> Mapping[int, OutputPartition]:
+        """Every sink's output partition, by its task."""
 
 
 class Observer:
     """Subclasses give what they want to see; what they leave out costs nothing."""
 
-    def striking(self, world: World, fault: Fault) -> None:
+    def striking(self, scene: Scene, fault: Fault) -> None:
         """The fault is about to strike."""
 
-    def faulted(self, world: World, fault: Fault) -> None:
+    def faulted(self, scene: Scene, fault: Fault) -> None:
         """The fault has struck."""
 
     def handed(self, at_us: int, item: told.NodeInput) -> None:
@@ -50,7 +72,7 @@ class Observer:
     def processing(self, node: int, effect: do.ProcessBatch) -> None:
         """An operator is run."""
 
-    def computed(self, world: World, node: int, item: Any, begin_us: int, end_us: int) -> None:
+    def computed(self, scene: Scene, node: int, item: Any, begin_us: int, end_us: int) -> None:
         """A node will have computed from ``begin_us`` to ``end_us``, and is told ``item`` then."""
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:

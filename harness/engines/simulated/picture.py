@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.engines.simulated.observing import Observer
+from harness.engines.simulated.observing import Observer, Scene
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.engines.simulated.run import SimulatedRun, simulate
 from harness.engines.simulated.world import World
@@ -37,8 +37,8 @@ class Trace(Observer):
     hosts: list[tuple[Fault, tuple[int, ...]]] = field(default_factory=list)
     """A fault, and the tasks whose copies were on the nodes it hit."""
 
-    def computed(self, world: World, node: int, item: Any, begin: int, end: int) -> None:
-        machine = world.nodes[node].machine
+    def computed(self, scene: Scene, node: int, item: Any, begin: int, end: int) -> None:
+        machine = scene.nodes[node].machine
         key = item.task, item.incarnation
         copy = machine.copies.get(key) if machine is not None else None
         replica = copy is not None and not copy.primary
@@ -56,11 +56,11 @@ class Trace(Observer):
         elif isinstance(item, CopyOrdered) and item.term is not None and item.incarnation > 1:
             self.marks.append((item.task, "restore", at))
 
-    def striking(self, world: World, fault: Fault) -> None:
+    def striking(self, scene: Scene, fault: Fault) -> None:
         nodes = [fault.target]
         if fault.kind is FaultKind.RACK:
-            nodes = world.options.rack(fault.target)
-        tasks = {task for node in nodes for task in world.transport.tasks_on(node)}
+            nodes = scene.options.rack(fault.target)
+        tasks = {task for node in nodes for task in scene.transport.tasks_on(node)}
         self.hosts.append((fault, tuple(sorted(tasks)) if fault.kind in _NODE_FAULTS else ()))
 
 

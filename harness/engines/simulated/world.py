@@ -79,12 +79,19 @@ class World:
             watch=self.watch,
             tell=self._deliver,
         )
-        self.coordinators = Coordinators(self)
+        self.coordinators = Coordinators(
+            options,
+            self.kernel,
+            self.transport,
+            self.servers,
+            self.watch,
+            record=self.record,
+            validate=validate,
+            kept=kept,
+        )
         self.notes: list[Noted] = []
         """What the machines have noted of copies, in the order of time."""
         self.fault_counts: Counter[str] = Counter()
-        self.ended = ""
-        """Why the coordinator has ended the run; empty while it has not."""
         self._performers = self._by_effect()
 
     # -- reading is free -------------------------------------------------------------------
@@ -93,6 +100,11 @@ class World:
     def coordinator(self) -> CoordinatorMachine | None:
         """The newest one."""
         return self.coordinators.newest
+
+    @property
+    def ended(self) -> str:
+        """Why the coordinator has ended the run; empty while it has not."""
+        return self.coordinators.ended
 
     @property
     def partitions(self) -> Mapping[int, OutputPartition]:
