@@ -59,6 +59,17 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Misjudged:
+    """An interval that was chosen for a wrong mean time to failure."""
+
+    factor: float
+    """Of the real mean time to failure: what was believed."""
+    interval_s: float
+    lost: float
+    """Utilization at the right interval minus utilization at this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """What is known for a job."""
 
@@ -68,8 +79,8 @@ class Advice:
     choice: SchemeName | None
     """The cheapest scheme that meets the target; None without a target, or if none does."""
     target_s: float | None
-    interval_if_wrong: Mapping[str, float]
-    """T* if the mean time to failure is half or twice what was believed, and what it costs."""
+    interval_if_wrong: Sequence[Misjudged]
+    """What it costs if T* is chosen for half or twice the real mean time to failure."""
     placement: Sequence[str]
     plan: Sequence[str]
     """Which tasks PPA replicates."""
@@ -105,10 +116,10 @@ class Advice:
             **{
                 name: getattr(self, name)
                 for name in (
-                    "assumed", "choice", "target_s", "interval_if_wrong", "placement", "plan",
-                    "off_by", "sources",
+                    "assumed", "choice", "target_s", "placement", "plan", "off_by", "sources",
                 )
             },
+            "interval_if_wrong": [asdict(each) for each in self.interval_if_wrong],
             "job": asdict(self.job),
             "options": [asdict(option) for option in self.options],
             "nearest": self.nearest.to_dict("records"),
@@ -201,16 +212,16 @@ def _interval(job: Job) -> tuple[float, CheckpointedSystem]:
     return float(system.optimal_interval_s()), system
 
 
-def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> dict[str, float]:
-    found = {}
+def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> Sequence[Misjudged]:
+    found = []
     best = float(system.utilization(interval_s))
-    for name, factor in (("fails twice as often", 2.0), ("fails half as often", 0.5)):
+    for factor in (0.5, 2.0):
         believed = CheckpointedSystem(
-            cost_s=system.cost_s, failure_rate_per_s=factor * job.failure_rate_per_s
+            cost_s=system.cost_s, failure_rate_per_s=job.failure_rate_per_s / factor
         )
         chosen = float(believed.optimal_interval_s())
-        found[f"interval if believed that it {name} (s)"] = chosen
-        found[f"utilization then lost ({name})"] = best - float(system.utilization(chosen))
+        lost = best - float(system.utilization(chosen))
+        found.append(Misjudged(factor=factor, interval_s=chosen, lost=lost))
     return found
 
 

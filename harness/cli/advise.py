@@ -29,16 +29,20 @@ Examples:
 @click.option("--state", required=True, metavar="SIZE", help="State of all tasks together.")
 @click.option("--mttf", required=True, metavar="DURATION", help="Mean time to failure of a node.")
 @click.option("--nodes", type=int, help="Nodes of the job.  [assumed: 10]")
-@click.option("--racks", type=int, help="Racks they stand in.  [assumed: 1]")
+@click.option("--racks", type=int, help="Racks that hold them.  [assumed: 1]")
 @click.option("--rack-mttf", metavar="DURATION", help="Mean time to failure of a whole rack.")
 @click.option("--depth", type=int, help="Operators in a row.  [assumed: 3]")
 @click.option("--window", metavar="DURATION", help="How much input the state depends on.")
 @click.option("--speed", "speed_per_s", type=float, help="Tuples/s of a task.  [assumed: 10000]")
-@click.option("--storage", metavar="SIZE", help="Of state, per node and second.  [assumed: 100MB]")
+@click.option(
+    "--storage", metavar="SIZE", help="State stored or read per node and second.  [assumed: 100MB]"
+)
 @click.option("--restart", metavar="DURATION", help="Until a new task runs.  [assumed: 5s]")
 @click.option("--detection", metavar="DURATION", help="Until a failure is seen.  [assumed: 5s]")
 @click.option("--budget", type=float, help="Share of tasks that may be replicated.  [assumed: 0.5]")
-@click.option("--within", metavar="DURATION", help="How long a recovery may take; names a choice.")
+@click.option(
+    "--within", metavar="DURATION", help="How long a recovery may take: then one scheme is chosen."
+)
 @click.option(
     "--topology", type=click.Path(path_type=Path), help="The job's own, as for ./faultline plan."
 )
@@ -53,9 +57,9 @@ Examples:
 def command(roots: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     """Compare every scheme for a job: interval, utilization, recovery, replicas.
 
-    Recovery is a formula whose constants come from recorded runs. It says how far it was off
-    each run that it had not seen, and every value that was assumed because it was not given.
-    Nothing is started.
+    Recovery times come from a formula whose constants are fitted to recorded runs. The output
+    says how far the formula was off runs that it was not fitted to, and which values were assumed
+    because they were not given. Nothing is started.
     """
     from harness.advice.advise import advise
     from harness.environment.cache import to_stderr
@@ -112,7 +116,7 @@ def _job(given: dict[str, Any]) -> tuple[Any, list[str]]:
 def _words(found: Advice) -> list[str]:
     lines = [found.job.describe(), ""]
     lines.append(
-        f"{'scheme':<20} {'interval':>9} {'work':>7} {'replicas':>8} {'recovery, one node':>26} "
+        f"{'scheme':<20} {'interval':>9} {'useful':>7} {'replicas':>8} {'recovery, one node':>26} "
         f"{'every node at once':>26}"
     )
     lines += [_line(option) for option in found.options]
@@ -131,22 +135,26 @@ def _words(found: Advice) -> list[str]:
             f"cheapest scheme that recovers from a node's failure within {target} nine times of "
             f"ten: {found.choice or 'none of them'}",
         ]
-    lines += ["", "if the mean time to failure is not what was believed:"]
-    lines += [f"  {name}: {value:.4g}" for name, value in found.interval_if_wrong.items()]
+    lines += ["", "if the interval were chosen for another mean time to failure:"]
+    lines += [
+        f"  {each.factor:g} times as long: every {format_duration(each.interval_s)}, "
+        f"{each.lost:.2%} of the useful time lost"
+        for each in found.interval_if_wrong
+    ]
     lines += ["", "placement:", *(f"  {text}" for text in found.placement)]
     lines += [
         "",
-        "recorded runs that come nearest (simulated: recovery without detection and restart), and "
-        "all that were measured on real servers:",
+        "the recorded runs that are most like this job (if simulated, without detection and "
+        "restart), and all that were measured on real servers:",
     ]
     for row in [*found.nearest.itertuples(), *found.live.itertuples()]:
         lines.append(
             f"  {row.experiment}, {row.point} ({row.origin}): "
             f"{format_duration(float(str(row.recovery_s)))}; the formula, "
-            f"not having seen it, says {format_duration(float(str(row.predicted_s)))}"
+            f"fitted without it, says {format_duration(float(str(row.predicted_s)))}"
         )
     lines += [
-        f"  {name}: nine of ten unseen runs within a factor of {factor:.2f}"
+        f"  {name}: nine of ten runs that it was not fitted to are within a factor of {factor:.2f}"
         for name, factor in found.off_by.items()
     ]
     if found.assumed:

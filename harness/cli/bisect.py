@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  ./faultline bisect output_fidelity v0.1 HEAD
-  ./faultline bisect codec 3f2a91c main --json
+  ./faultline bisect output_fidelity HEAD~20 HEAD
+  ./faultline bisect codec HEAD~100 main --json
 """
 
 
@@ -24,14 +24,19 @@ Examples:
 @click.argument("good")
 @click.argument("bad")
 @click.option(
-    "--pairs", type=click.IntRange(min=5), default=12, show_default=True, help="Of samples a step."
+    "--pairs",
+    type=click.IntRange(min=5),
+    default=12,
+    show_default=True,
+    help="Pairs of samples for each revision.",
 )
 @json_option
 def command(metric: str, good: str, bad: str, pairs: int, as_json: bool) -> None:
     """Find the first revision after GOOD, up to BAD, that makes METRIC worse.
 
-    Every revision is compared with GOOD by the statistics of `./faultline nightly`. Merges are
-    followed along their first parent. A revision that does not build is left out and named.
+    METRIC is a name that `./faultline nightly` prints, and each step compares a revision with GOOD
+    by its statistics. Of merges, only first parents are tried. A revision that does not build is
+    left out and named.
     """
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError

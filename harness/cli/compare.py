@@ -26,7 +26,7 @@ _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
 
 
-@click.command("compare", epilog=_EPILOG, short_help="Two sets of results side by side.")
+@click.command("compare", epilog=_EPILOG, short_help="Set two sets of results side by side.")
 @click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument(
     "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
@@ -55,11 +55,12 @@ def command(
     other_backend: str | None,
     as_json: bool,
 ) -> None:
-    """Set the medians of every measured quantity in ONE beside those in OTHER, point by point.
+    """Set the medians of every quantity in the results directory ONE beside those in OTHER.
 
-    Only valid runs count, and runs on different kinds of cluster are never taken together: where a
-    directory holds several, say which is meant. It says what differs, not whether it matters: for
-    that there is `./faultline nightly`, which knows how much runs of the same code differ.
+    Only valid runs of the same point are compared, and runs on different kinds of cluster are never
+    pooled: where a directory holds several kinds, say which is meant. The command shows what
+    differs, not whether it matters: `./faultline nightly` does that, because it knows how much runs
+    of the same code differ.
     """
     from harness.results import load
 
@@ -93,7 +94,7 @@ def command(
             f"  ({row['runs_one']} and {row['runs_other']} runs)"
         )
     if not rows:
-        click.echo("no point was measured in both")
+        click.echo("no point has valid runs with numbers in both")
 
 
 def _on(side: Library, backend: str | None, option: str) -> Library:
@@ -139,11 +140,11 @@ def comparison(one: Library, other: Library) -> list[dict[str, Any]]:
 
 
 def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]]:
-    """By experiment, profile, point and quantity: the median over the valid runs, and how many
-    runs there were."""
+    """By experiment, profile, point and quantity, facts left out: the median over the valid runs,
+    and how many runs there were."""
     from statistics import median
 
-    from harness.measure.metrics import describe
+    from harness.measure.facts import FACTS
     from harness.results.record import OK
 
     values: dict[tuple[str, str, str, str], list[float]] = {}
@@ -153,11 +154,8 @@ def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]
             continue
         point = " ".join(f"{name}={value}" for name, value in sorted(record.point.items()))
         for quantity, value in record.values.items():
-            if (
-                describe(quantity)
-                and isinstance(value, int | float)
-                and not isinstance(value, bool)
-            ):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if number and quantity.removeprefix("twin_") not in FACTS and quantity not in FACTS:
                 key = (record.experiment, str(record.profile), point, quantity)
                 values.setdefault(key, []).append(float(value))
     return {key: (median(found), len(found)) for key, found in values.items()}

@@ -26,16 +26,19 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--kills", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the schedules.")
+@click.option("--kills", type=click.IntRange(1), default=100, show_default=True,
+              help="End after the pass in which this many were killed.")  # fmt: skip
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
+)
 @click.option("--scheme", "contenders", metavar="NAME", multiple=True,
-              help="Only this one, or these; default: all of them in turn.")  # fmt: skip
+              help="Only this scheme, or these; default: all in turn.")  # fmt: skip
 @click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
-              help="Only this one, or these; default: those of the papers in turn.")  # fmt: skip
+              help="Only this workload, or these; default: the papers' in turn.")  # fmt: skip
 @click.option("--pass", "only", type=click.IntRange(1), metavar="N",
               help="Only the N-th pass of this seed, to look at it again.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
-              show_default=True, help="Where what tells of a failed pass is kept.")  # fmt: skip
+              show_default=True, help="Where events and output of a failed pass go.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
               help="Records per second, of all sources together.")  # fmt: skip
 @cluster_option
@@ -51,13 +54,13 @@ def command(
     backend: str,
     as_json: bool,
 ) -> None:
-    """Kill nodes, racks and the coordinator of the task engine, live, until so many were killed.
+    """Kill nodes, racks and the coordinator of the running task engine, again and again.
 
     Kills come at random instants, during recoveries too, and nodes are frozen for a while; where
     the cluster can do it (--network namespaces, --cluster docker), racks are cut off the network.
-    After each pass its output is compared with every batch computed once and in order over the
-    same input. The exit code is 1 if a result was lost, delivered twice, wrong, taken back, or
-    left tentative, or if a process was left behind.
+    After each pass the output is compared with the ground truth: every batch of the same input,
+    computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
+    taken back, or left tentative, or if a process was left behind.
     """
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec

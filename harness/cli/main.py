@@ -22,20 +22,26 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("harness.cli.run", "Run experiments by name."),
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
-    "compare": ("harness.cli.compare", "Two sets of results side by side."),
-    "export": ("harness.cli.export", "Results as one Parquet or CSV file."),
+    "compare": ("harness.cli.compare", "Set two sets of results side by side."),
+    "export": ("harness.cli.export", "Write results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
     "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
     "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
     "advise": ("harness.cli.advise", "Which scheme, interval and plan for a job."),
     "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
-    "doctor": ("harness.cli.doctor", "What is found, what is missing, what to do."),
-    "simulate": ("harness.cli.simulate", "Break the protocol in virtual time."),
-    "endure": ("harness.cli.endure", "Kill a live engine, and compare its output."),
+    "doctor": ("harness.cli.doctor", "What this machine has, what it lacks, what to do."),
+    "simulate": (
+        "harness.cli.simulate",
+        "Try the protocols under random failures in virtual time.",
+    ),
+    "endure": (
+        "harness.cli.endure",
+        "Kill nodes of a live engine, and check its output.",
+    ),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
-    "nightly": ("harness.cli.nightly", "Did anything get worse since a revision."),
-    "mutants": ("harness.cli.mutants", "Do the tests notice a small mistake."),
-    "bisect": ("harness.cli.bisect", "Which revision made a nightly metric worse."),
+    "nightly": ("harness.cli.nightly", "Did anything get worse since an earlier revision?"),
+    "mutants": ("harness.cli.mutants", "Do the tests notice small mistakes in the code?"),
+    "bisect": ("harness.cli.bisect", "Which revision made a metric of `nightly` worse?"),
     "test": ("harness.cli.test", "Run the test suite."),
 }
 
@@ -85,7 +91,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="faultline")
 def cli() -> None:
-    """Break clusters under stream-processing workloads; measure what was saved."""
+    """Run stream-processing jobs, break the cluster under them, and measure the damage."""
 
 
 def main() -> NoReturn:

@@ -184,11 +184,14 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
             }
         )
         return
+    makers = {run.experiment.source: run.experiment for run in reversed(runs) if not run.done}
     for experiment in dict.fromkeys(run.experiment for run in runs):
         mine = [run for run in runs if run.experiment is experiment]
         ahead = [run for run in mine if not run.done]
         took = format_duration(sum(run.seconds for run in ahead))
         state = f"{len(ahead)} runs, about {took}" if ahead else "done"
+        if (maker := makers.get(experiment.source, experiment)) is not experiment:
+            state = f"with the runs of {maker.id}"
         if skipped := mine[0].skipped:
             state = f"skipped: {skipped}"
         click.echo(f"{experiment.id:<34} {state}")
@@ -196,8 +199,11 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
             point = point_words(run.experiment, run.point)
             state = "done" if run.done else f"about {format_duration(run.seconds)}"
             click.echo(f"    {state:<14} repetition {run.repeat + 1}  {point}")
-    done = sum(run.done for run in runs)
-    click.echo(f"{len(runs) - done} runs to make, about {format_duration(left)}; {done} done")
+    to_make = sum(not run.done for run in runs)
+    done = sum(
+        r.done for r in runs if makers.get(r.experiment.source, r.experiment) is r.experiment
+    )
+    click.echo(f"{to_make} runs to make, about {format_duration(left)}; {done} done")
 
 
 def _summarize(

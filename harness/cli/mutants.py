@@ -23,7 +23,9 @@ Examples:
 """
 
 
-@click.command("mutants", epilog=_EPILOG, short_help="Do the tests notice a small mistake.")
+@click.command(
+    "mutants", epilog=_EPILOG, short_help="Do the tests notice small mistakes in the code?"
+)
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
@@ -43,11 +45,12 @@ def command(
 ) -> None:
     """Put small mistakes into the modules or packages PATH, one at a time, and run their tests.
 
-    A mistake turns one comparison, sign or connective the other way. The tests are those of the
-    module's package that need no server and are not slow. All of it happens in a copy of the tree.
+    A mistake reverses one comparison, arithmetic sign, or `and` and `or`. The tests are those of
+    the module's package that need no server and are not slow. All of it happens in a copy of the
+    tree.
 
-    Some mistakes change nothing that can be seen (a `<` in the place of `<=` where equality never
-    occurs): what was missed is a place to look, not a proof of a missing test.
+    Some mistakes have no effect (a `<` in the place of `<=` where equality never occurs): a
+    mistake that no test noticed is a place to look, not a proof that a test is missing.
     """
     from harness.environment.cache import to_stderr
     from harness.mutants.hunt import draw, hunt, modules

@@ -21,13 +21,15 @@ ALARM = 1
 _EPILOG = """\b
 Examples:
   ./faultline nightly
-  ./faultline nightly --baseline v0.1 --json
+  ./faultline nightly --baseline HEAD~20 --json
   ./faultline nightly --no-live --baseline main --metric codec --metric output_fidelity
   ./faultline nightly --metric live_cpu --metric live_latency
 """
 
 
-@click.command("nightly", epilog=_EPILOG, short_help="Did anything get worse since a revision.")
+@click.command(
+    "nightly", epilog=_EPILOG, short_help="Did anything get worse since an earlier revision?"
+)
 @click.option(
     "--baseline",
     metavar="REVISION",
@@ -59,14 +61,14 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Measure this checkout and a baseline revision, interleaved.
+    """Measure this checkout and an earlier revision (the baseline) in turns, and compare them.
 
-    Hot loops count in processor time. On real servers, the cost of the task engine is measured as a
-    share of stock Spark's.
+    The time-critical loops are measured in processor time; on real servers, the cost of the task
+    engine is measured as a share of stock Spark's (docs/nightly.md).
 
-    The baseline is built beside the working tree, in the user's cache. The night is added to
-    history/ of the results directory, and report/trends.html is written anew. The claims of the
-    records there are compared with those of the night before.
+    The baseline is built in the user's cache. The night is added to history/ of the results
+    directory, and report/trends.html is written again. The claims of the records there are
+    compared with those of the night before.
 
     Exit code: 0 nothing is worse, 1 an alarm (something is measurably worse, was measured before
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the

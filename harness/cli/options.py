@@ -36,7 +36,7 @@ profile_option = click.option(
     type=click.Choice([profile.value for profile in Profile]),
     default=Profile.QUICK.value,
     show_default=True,
-    help="smoke: seconds; quick: every figure on two cores; paper: the papers' own scale.",
+    help="smoke: only whether it runs; quick: for two cores; paper: the papers' own scale.",
 )
 
 
@@ -63,8 +63,8 @@ _network_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_note_network,
-    help="Of a local cluster: addresses of the loopback interface (the default), or a network for "
-    "each worker, which can be cut and is counted.",
+    help="Of a local cluster: loopback addresses (the default), or a network namespace for each "
+    "worker, which can be cut off and whose bytes are counted.",
 )
 
 _backend_option = click.option(
@@ -155,7 +155,7 @@ def _with_run_options(command: Command) -> Command:
                 type=click.Path(path_type=Path),
                 help="Files or folders to count words in, instead of Python's own library.",
             ),
-            click.option("--again", is_flag=True, help="Measure anew what is there already."),
+            click.option("--again", is_flag=True, help="Measure again what was measured already."),
             click.option(
                 "--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails."
             ),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.topology.model import Topology
 
 _EPILOG = """\b
-The topology, in YAML:
+The topology, in YAML (docs/examples/topology.yaml):
   operators:
     - {name: vehicles, parallelism: 4, rate: [100, 100, 50, 50]}  # a source: tuples/s per task
     - {name: speed, parallelism: 2, selectivity: 0.5, cost: 2}    # output per input tuple; units per task
@@ -31,8 +31,8 @@ The topology, in YAML:
     - {name: alarms, sink: jam, priority: 1}
 
 \b
-Merge and split join contiguous blocks of tasks; full spreads by the downstream operator's weights,
-equal if it has none. A rate that is one number is every task's.
+Merge and split connect contiguous blocks of tasks; full connects all, by the weights of the
+downstream operator (equal if it has none). If a rate is one number, every task has it.
 
 \b
 The budget: 6 is six units; 0.5 or 50% is half of the total cost, rounded down; "1" is one unit,
@@ -40,9 +40,9 @@ The budget: 6 is six units; 0.5 or 50% is half of the total cost, rounded down; 
 
 \b
 Examples:
-  ./faultline plan topology.yaml --budget 50%
-  ./faultline plan topology.yaml --budget 6 --planner optimum --draw plan.svg
-  ./faultline plan topology.yaml --budget 0.3 --objective ic --json
+  ./faultline plan docs/examples/topology.yaml --budget 50%
+  ./faultline plan docs/examples/topology.yaml --budget 6 --planner optimum --draw plan.svg
+  ./faultline plan docs/examples/topology.yaml --budget 0.3 --objective ic --json
 """  # noqa: E501
 _FIRST_NOTE_S, _NOTE_S = 2.0, 10.0
 _PLANNERS = "|".join(names(Decides.REPLICATION))
@@ -152,7 +152,7 @@ def _read(path: Path) -> Topology:
     from harness.topology.text import from_yaml_text
 
     text = read_given(
-        path, "", "give the path of a topology in YAML; ./faultline plan --help shows one"
+        path, "", "give the path of a topology in YAML, such as docs/examples/topology.yaml"
     )
     return from_yaml_text(text, name=str(path))
 

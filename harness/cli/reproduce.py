@@ -27,10 +27,12 @@ Examples:
 @run_options
 @json_option
 def command(paper: str | None, asked: Asked, as_json: bool) -> None:
-    """Run every experiment, cheapest first, and write the report after each.
+    """Run every experiment, and write the report after each.
 
-    The smoke profile leaves out the few experiments of which another one's smoke run shows
-    everything; ./faultline run makes them by name.
+    What is computed in seconds comes first, then a first measured figure, the rest of what is
+    computed, and the rest of what is measured on real servers. The smoke profile leaves out the few
+    experiments whose smoke run would show nothing that another one's does not; `./faultline run`
+    runs them by name.
 
     Interrupt it whenever you like: the same command goes on where it stopped. Exit code: 0 done,
     1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the environment

@@ -13,7 +13,7 @@ from harness.cli.output import json_option
 _EPILOG = """\b
 Examples:
   ./faultline run stock/worker-kill
-  ./faultline run stock/worker-kill --failures my-schedule.yaml --repeats 3
+  ./faultline run stock/worker-kill --failures docs/examples/failures.yaml --repeats 3
   ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
   ./faultline run stock/worker-kill --conf spark.locality.wait=0s
   ./faultline run intervals --profile smoke --json

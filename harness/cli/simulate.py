@@ -25,6 +25,18 @@ Schemes:    replay checkpoint global active rppg ppa dpc
 Topologies: chain diamond join full borealis recovery random
 
 \b
+Faults, each for a while:
+  crash, rack, late     a node or a rack crashes; a node starts late
+  forget                a node loses its copies, but its process lives
+  pause, slow, drift    a node is frozen, computes slowly, or has a fast clock
+  cut, link             a node, or the link between two, loses all messages
+  weather               some of all messages are lost, repeated or reordered
+  raise                 a node's operators raise errors
+  store, full, log      the checkpoint store, its space, or the log is away
+  coordinator, rival    the coordinator crashes; a second one starts
+  replan                no fault: the plan of replicas changes
+
+\b
 Examples:
   ./faultline simulate
   ./faultline simulate --seeds 1..10000 --scheme ppa
@@ -41,14 +53,20 @@ _LINE_INTERVAL_S = 10.0
 )
 @click.option("--scheme", metavar="NAME", help="Only this scheme; default: each seed draws one.")
 @click.option("--topology", metavar="NAME", help="Only this topology; default: drawn, too.")
-@click.option("--faults", metavar="N,N", help="Only these faults of each schedule, from 0.")
+@click.option("--faults", metavar="N,N", help="Only these faults of each schedule, counted from 0.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; default: one per core.")
 @click.option(
     "--spread",
     metavar="CLUSTER",
     help="Run them on Spark executors, --workers of them: local, docker, or a FILE.yaml.",
 )
-@click.option("--draw", "draw_seed", type=int, metavar="SEED", help="Draw one run and its faults.")
+@click.option(
+    "--draw",
+    "draw_seed",
+    type=int,
+    metavar="SEED",
+    help="Draw one run, and its faults.",
+)
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -66,12 +84,13 @@ def command(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Break the protocol in virtual time.
+    """Try the protocols under random failures, in virtual time.
 
     Each seed is a schedule: a topology, a scheme with its intervals and policies, a network, and
     three to eight faults in thirty batches. When everything has healed, the stable output must
-    equal that of a run without failures, and no rule may have been broken on the way. A schedule
-    that breaks one is made smaller and printed with its story; the exit code is then 1.
+    equal that of a run without failures, and every invariant must have held on the way. A schedule
+    that breaks one is reduced to the faults that matter and printed with the events that led to
+    it; the exit code is then 1.
     """
     _check_names(scheme, topology)
     numbers = _fault_numbers(faults)

@@ -150,7 +150,8 @@ def test_the_command_prints_for_people() -> None:
     arguments = ["--rate", "20000", "--state", "4GB", "--mttf", "30d", "--within", "1min"]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert "assumed, because not given" in done.stdout
-    assert "not having seen it" in done.stdout
+    assert "fitted without it" in done.stdout
+    assert "2 times as long: every" in done.stdout
 
 
 @pytest.mark.parametrize("text", ["4", "GB", "-1GB", "0GB", "4 apples"])

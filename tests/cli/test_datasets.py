@@ -20,7 +20,8 @@ def invoke(*arguments: str | Path) -> Result:
 
 
 def test_every_data_set_is_listed() -> None:
-    assert list(json.loads(invoke("--json").stdout)) == ["worldcup", "traffic", "accident"]
+    listed = ["worldcup", "traffic", "accident", "text", "lanl"]
+    assert list(json.loads(invoke("--json").stdout)) == listed
     assert "Internet Traffic Archive" in invoke().stdout
     assert "Internet Traffic Archive" in invoke("worldcup").stdout
 
