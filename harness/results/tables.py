@@ -29,5 +29,8 @@ class Results:
                 parts.append(part.assign(**{key: row[key] for key in ("run", *columns)}))
         if not parts:
             return pd.DataFrame(columns=["run", *columns])
-        filled = [part for part in parts if len(part)]
-        return pd.concat(filled or parts[:1], ignore_index=True)
+        filled = [part for part in parts if len(part)] or parts[:1]
+        names = list(dict.fromkeys(name for part in filled for name in part.columns))
+        # A column that is empty in one run says nothing of its type: the other runs' holds.
+        known = [part.dropna(axis="columns", how="all") for part in filled]
+        return pd.concat(known, ignore_index=True).reindex(columns=names)
