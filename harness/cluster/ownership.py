@@ -1,15 +1,15 @@
-"""Which clusters exist on this machine, who owns them, and the burial of those left behind.
+"""Which clusters exist on this machine, who owns them, and the removal of those left behind.
 
 One JSON file per cluster under ``$XDG_STATE_HOME/faultline/clusters`` (by default
 ``~/.local/state``), written before the first process of the cluster starts and removed after the
 last one is gone. A cluster's owner is the harness process that started it, or nobody
-(``faultline cluster up``), and then it lives until somebody takes it down.
+(``faultline cluster up``): then it stays until ``faultline cluster down``.
 
-A cluster whose owner is dead is buried by the next start: every process that carries the
-cluster's run in its environment, and every process in the cluster's journal whose pid *and* start
-time still agree, is killed; its backend removes what else it made; then its directory goes.
-Records of another machine, of another container (pids mean something else there) or of a living
-owner are never touched.
+A cluster whose owner is dead is removed by the next start ("buried" in the code): every process
+that carries the cluster's run in its environment, and every process in the cluster's journal whose
+pid *and* start time still agree, is killed; its backend removes what else it made; then its
+directory goes. Records of another machine, of another container (pids mean something else there)
+or of a living owner are never touched.
 """
 
 from __future__ import annotations

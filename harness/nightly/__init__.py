@@ -1,1 +1,1 @@
-"""The nightly gate: what got slower, and which claim stopped holding, told once and rightly."""
+"""The nightly gate: what got slower than at an earlier revision, and which claims broke."""

@@ -14,7 +14,7 @@ module                    what it holds
 `publisher`)
 `durability`              checkpoints, and what they let others forget
 `node`                    the copies of one node, and the heartbeat that drives repairs
-`coordinator`             suspicion, takeover, restoration, closing; its rooms: `membership`,
+`coordinator`             suspicion, takeover, restoration, closing; its parts: `membership`,
                           `assignments`, `placing`, `losses`, `epochs`, `ledger`, `orders`
 `placement`               strategies: where primaries, replicas and restored tasks go
 `registry`, `recovery`    what the coordinator stores; from which batch tasks must start
@@ -40,8 +40,9 @@ What cannot be survived; ``tests/engines/test_limits.py`` has a schedule for eac
   its ``memory`` says (source replay and undo/redo rebuild from that many);
 * a failure that lasts for more batches than the scheme's window: all buffers are full then, so
   the sources are read no further, and tentative output stops, too, until it has healed;
-* a node that forgets its copies and goes on in the same life: whoever starts a node's machine
-  anew gives it a boot number of its own, or copies come to life again under numbers of the past;
-* a change of plan that the coordinator has not stored before it crashes: it must be told again;
+* a node's machine that is started again under a boot number of before: old copies seem to be
+  running still (a node that only loses its copies says so: `inputs.CopiesForgotten`);
+* a change of plan that the coordinator has not stored before it crashes: it must be requested
+  again;
 * wrong data: no message is checked for anything but where it comes from.
 """

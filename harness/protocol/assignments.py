@@ -1,4 +1,4 @@
-"""The copies that there shall be: by task in the registry's words, and by node beside them."""
+"""The copies that the coordinator wants: by task, as the registry stores them, and by node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.protocol.registry import Assignment, Copy
 
 
 class Assignments:
-    """The only one who changes an `Assignment`; `Member.copies` is kept in step with it."""
+    """Only this class changes an `Assignment`; it keeps `Member.copies` equal to them."""
 
     def __init__(self, members: Membership) -> None:
         self.members = members
@@ -36,7 +36,7 @@ class Assignments:
         del self.members[copy.node].copies[copy.task, copy.incarnation]
 
     def copies(self) -> list[Copy]:
-        """Every copy that there shall be."""
+        """Every copy that is wanted."""
         both = ((a.primary, a.replica) for a in self.tasks)
         return [copy for pair in both for copy in pair if copy is not None]
 

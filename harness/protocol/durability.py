@@ -72,8 +72,11 @@ class Durability:
             self._checkpoint()
 
     def cover(self) -> None:
-        """A replica took over, nothing comes, and no checkpoint is known to cover its state: its
-        upstream tasks may be waiting for one before they have room."""
+        """Store a checkpoint between batches, where one is overdue.
+
+        A replica that took over knows of no checkpoint that covers its state. If no batch comes,
+        its upstream tasks may be waiting for that checkpoint, because their outboxes are full.
+        """
         if (
             self._every
             and self._local
@@ -134,8 +137,8 @@ class Durability:
             self._inlet.acknowledge(item.position)
 
     def refused(self, item: CheckpointFailed) -> None:
-        """Tried again with the heartbeats, ever more rarely: a state may shrink, or a store be
-        given room. Meanwhile upstream tasks keep what this one would need."""
+        """The store refused a checkpoint. It is tried again with later heartbeats, twice as long
+        after each refusal; meanwhile upstream tasks keep what this one would need."""
         if item.position not in self.unstored:
             return
         assert self._speaker.term is not None, "a replica stores nothing that could be refused"

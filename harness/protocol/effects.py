@@ -58,7 +58,7 @@ class CopyEvent(StrEnum):
 
 @value
 class NoteCopy:
-    """Tell whoever records the run, and whoever routes messages. Needs no answer.
+    """Report what became of a copy: for the records, and for routing. Needs no answer.
 
     A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from what
     is noted (`harness.engines.restoration`), not by looking into machines.

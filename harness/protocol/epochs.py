@@ -1,8 +1,8 @@
-"""Up to where nobody needs anything any more, for schemes that trim on the coordinator's word.
+"""Before which batch all buffers may be trimmed, where the coordinator decides it.
 
 Coordinated checkpoints: the newest checkpoint that every task has stored; it is part of the
-registry, because a rollback goes there. Source replay: what every task has processed; no more
-than a hint, and lost with the coordinator.
+registry, because a rollback goes there. Source replay: what every task has processed; it may be
+lost with the coordinator, because trimming late does no harm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STILL = 3
 
 
 class Epochs:
-    """``complete`` is where; `advance` looks whether it has moved."""
+    """``complete`` is that batch; `advance` moves it on."""
 
     def __init__(
         self, *, wiring: Wiring, scheme: Scheme, members: Membership, assigned: Assignments
@@ -37,11 +37,11 @@ class Epochs:
 
     @property
     def needs_storing(self) -> bool:
-        """Whether nobody may be told before the registry holds it."""
+        """Whether the registry must hold it before any task trims."""
         return self._recovery is Recovery.GLOBAL
 
     def advance(self) -> bool:
-        """Has it moved?"""
+        """Move ``complete`` on as far as the tasks' reports allow; whether it moved."""
         if self._recovery is Recovery.LOCAL:
             return False
         primaries = [assignment.primary for assignment in self._assigned.tasks]

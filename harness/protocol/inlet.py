@@ -16,7 +16,7 @@ READ_AHEAD = 64
 
 
 class Needs(NamedTuple):
-    """Where a copy is, as whoever supplies it must know."""
+    """Which batches a copy needs, as its upstream tasks must know."""
 
     position: int
     tentative: int | None
@@ -76,9 +76,12 @@ class Inlet:
     # -- asking ----------------------------------------------------------------------------
 
     def request_missing(self, needs: Needs) -> None:
-        """Ask for every part of the next batch that has not come, and what follows it. Who has
-        sent its part is told how far it may trim, as requests tell the others: its new copy may
-        not have heard that, have no room because of it, and be what everybody waits for."""
+        """Ask for every part of the next batch that has not come, and what follows it.
+
+        An upstream task that has sent its part is told how far it may trim; requests tell the
+        others. If it was restored, its new copy may not know that, have a full outbox and
+        therefore stop, while all tasks wait for it.
+        """
         slot = self.inbox.slots.get(needs.position)
         for index in range(len(self.upstream)):
             if slot is None or slot.stable[index] is None:

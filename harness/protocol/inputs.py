@@ -379,7 +379,7 @@ class CopyReport:
 
 @value
 class HeartbeatReceived:
-    """A node lives, in its ``boot``-th life, and hosts these copies (ascending by task)."""
+    """A node is alive, under boot number ``boot``, and hosts these copies (ascending by task)."""
 
     cause: str
     node: int

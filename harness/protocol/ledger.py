@@ -1,9 +1,9 @@
-"""Storing the registry: who may, and how far it has got.
+"""Storing the registry: which coordinator may, and which version is stored.
 
-A coordinator that was replaced may not know it. So whoever loads the registry is given a term by
-the store, higher than all before, and the store takes nothing from lower ones (compare and set).
-The one that is refused steps down. Orders carry the term, too: a node that has heard of a later
-coordinator obeys no earlier one, and says in its heartbeats whom it has heard of.
+A coordinator that was replaced may not know it. So a coordinator that loads the registry gets a
+term from the store, higher than all before, and the store refuses lower ones (compare and set).
+The one that is refused steps down. Orders carry the term, too: a node that knows of a later
+coordinator ignores the earlier ones, and its heartbeats name the latest term that it knows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Ledger:
         return StoreRegistry(cause=cause, term=self.term, version=self.version, registry=registry)
 
     def note_stored(self, item: RegistryStored) -> bool:
-        """Whether ``item`` is news, and the latest version is stored now."""
+        """Note that a version is stored. Whether that is new, and it is the latest version."""
         assert item.version <= self.version, "a version was stored that never was"
         if item.version <= self.stored:
             return False

@@ -22,7 +22,7 @@ class Member:
         self.info = info
         self.alive = False
         self.boot = 0
-        """Its latest life that is known of; 0 before it has joined."""
+        """The highest boot number known; 0 before it has joined."""
         self.heard_at = 0
         self.reports: dict[tuple[int, int], CopyReport] = {}
         """By task and incarnation, what it hosts."""
@@ -30,7 +30,7 @@ class Member:
         """By task and incarnation, what it shall host."""
 
     def heard(self, item: HeartbeatReceived, now: int) -> None:
-        """It lives."""
+        """A heartbeat came: it is alive, and hosts what the heartbeat reports."""
         assert item.boot >= self.boot, f"boot {item.boot} is over"
         assert now >= self.heard_at, "time goes forward"
         self.alive, self.boot, self.heard_at = True, item.boot, now
@@ -62,15 +62,15 @@ class Membership:
         return iter(self._members.items())
 
     def sender(self, item: HeartbeatReceived) -> Member | None:
-        """Who sent ``item``; a machine that nobody knew becomes a member. None for a heartbeat
-        of a life that is over, or of a machine that does not say what it is."""
+        """Who sent ``item``; a node that was not known becomes a member. None for a heartbeat of an
+        earlier boot, or of an unknown node that does not describe itself."""
         member = self._members.get(item.node)
         if member is None and item.info is not None:
             member = self._members[item.node] = Member(item.info)
         return member if member is not None and item.boot >= member.boot else None
 
     def closed(self, item: NodeDisconnected) -> bool:
-        """Note that a connection was closed; is that the end of a life in which it was alive?"""
+        """Note that a connection was closed. Whether a node that counted as alive is lost by it."""
         member = self._members.get(item.node)
         if member is None or item.boot < member.boot:
             return False
@@ -86,11 +86,11 @@ class Membership:
         return self._members[copy.node].reports.get((copy.task, copy.incarnation))
 
     def assume(self, copies: Sequence[Copy], now: int) -> list[int]:
-        """After a crash of the coordinator: whoever hosts ``copies`` was alive when they were
-        placed, and has to be silent for as long as others before it is lost.
+        """After a crash of the coordinator: take the hosts of ``copies`` for alive from now on;
+        they are lost only after the usual time without a heartbeat.
 
-        Returns the nodes of whose later lives, or ends, the coordinator heard before it had read
-        what they should host: that is gone.
+        Returns the nodes that have ended or booted again since their copies were placed, as the
+        coordinator heard before it had read the registry: those copies are lost.
         """
         ended: dict[int, None] = {}
         for copy in copies:
@@ -109,6 +109,6 @@ class Membership:
         return tuple((n, member.info) for n, member in self if n >= self._given)
 
     def know(self, nodes: Sequence[tuple[int, NodeInfo]]) -> None:
-        """What an earlier coordinator knew beyond what this one was told."""
+        """Add nodes that an earlier coordinator knew, and this one was not told of."""
         for number, info in nodes:
             self._members.setdefault(number, Member(info))

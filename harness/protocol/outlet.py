@@ -44,15 +44,15 @@ class Outlet:
         self.pending: dict[int, ReplayRequested] = {}
         """What was asked for while the copy was loading, by who asked."""
         self.sent_below = 0
-        """How far the primary's output had got when it last told its replica."""
+        """In a replica: how far the primary's output has got, as far as it was told."""
         self.reported_below = 0
-        """What this primary last told its replica of its output's progress."""
+        """How far this primary's output had got when it last told its replica."""
         self.reported_at = 0
         self.restart(send_from)
 
     def restart(self, send_from: int) -> None:
-        """Nothing is kept, and nobody needs a batch before ``send_from``: output of earlier ones
-        comes from a state that is not whole yet, and is never sent."""
+        """Begin with an empty outbox. Output of batches before ``send_from`` is never sent: it is
+        computed while the state is still being rebuilt, and no task needs it."""
         assert send_from >= 0, f"output from batch {send_from}"
         self.send_from = send_from
         self.outbox = Outbox(max(1, len(self.downstream)), send_from)
@@ -187,7 +187,7 @@ class Outlet:
         self._deliver_since(self.sent_below)
 
     def take_office(self) -> None:
-        """A new primary: the output partition is claimed, the neighbours told."""
+        """Begin as the primary: claim the output partition of a sink, tell the downstream tasks."""
         speaker = self._speaker
         assert speaker.term is not None, "only a primary takes office"
         if self.sink and not self.publisher.claimed:
@@ -201,7 +201,7 @@ class Outlet:
             speaker.tell(task, None, message)
 
     def progress_reported(self, item: ProgressReported) -> None:
-        """The primary has told how far its output has got; what it told itself is no news."""
+        """A replica learns how far the primary's output has got, and trims what it holds back."""
         if self._speaker.term is not None:
             return
         self.sent_below = max(self.sent_below, item.sent_below)

@@ -115,9 +115,12 @@ class Placement(Protocol):
         """Task to the node that its first primary shall have."""
 
     def choose(self, need: Need, room: Room) -> int | None:
-        """A free node. None only if there is none, or for what need not be: a first primary
-        whose node is not there is restored, a replica waits. A replica on its primary's node
-        dies with it, so a strategy that is free to choose keeps them apart."""
+        """A node with a free slot, or None.
+
+        A restored primary gets None only if no slot is free. A first primary may get None if its
+        node is away (it is restored later), and a replica may wait. A strategy that is free to
+        choose puts a replica on another node than its primary, because they would die together.
+        """
 
 
 @dataclass(frozen=True, slots=True)

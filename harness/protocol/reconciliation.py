@@ -130,7 +130,7 @@ class TentativeRun:
         self.timer_at = -1
 
     def close(self, index: int, *, last_batch: int, before_term: int) -> None:
-        """Upstream ``index`` may be taken as empty."""
+        """From now on, batches that upstream ``index`` has not sent count as empty."""
         assert index >= 0, f"upstream {index}"
         old = self.closed.get(index)
         self.closed[index] = Closed(

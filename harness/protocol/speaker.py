@@ -1,4 +1,4 @@
-"""The voice of one copy: who it is, and how its parts ask for things."""
+"""One copy's identity, and the list in which its parts collect their effects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from harness.protocol.inputs import TaskMessage
 
 
 class Speaker:
-    """Shared by the parts of a copy; the effects of one input gather here."""
+    """Shared by the parts of a copy; collects the effects of one input."""
 
     __slots__ = ("cause", "effects", "incarnation", "now", "task", "term")
 
@@ -21,14 +21,14 @@ class Speaker:
         self.effects: list[TaskEffect] = []
 
     def begin(self, cause: str, now: int) -> list[TaskEffect]:
-        """What follows is because of ``cause``; the list that it will be in."""
+        """Start on an input: all effects get this ``cause``. Returns the list that they go into."""
         assert now >= self.now, "time goes forward"
         assert cause, "nothing happens without a cause"
         self.cause, self.now, self.effects = cause, now, []
         return self.effects
 
     def emit(self, effect: TaskEffect) -> None:
-        """Ask for something."""
+        """Ask the host for something."""
         self.effects.append(effect)
 
     def tell(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
@@ -37,7 +37,8 @@ class Speaker:
         self.effects.append(Send(cause=self.cause, to=to, incarnation=incarnation, message=message))
 
     def note(self, event: CopyEvent, position: int, why: str = "") -> None:
-        """Tell whoever watches what became of this copy; nothing in the protocol depends on it."""
+        """Report what became of this copy, for measurements and routing; the protocol itself does
+        not depend on it."""
         self.effects.append(
             NoteCopy(
                 cause=self.cause,

@@ -80,7 +80,7 @@ __all__ = ["Mode", "Phase", "TaskMachine"]
 
 
 class TaskMachine:
-    """One copy; `handle` is its only door, `validate` what must hold behind it."""
+    """One copy. Every input goes through `handle`; `validate` checks what must hold after it."""
 
     __slots__ = (
         "_handling", "_initial", "_notes_progress", "_order", "_reported", "_ticked_position",

@@ -1,4 +1,4 @@
-"""A bystander's books of one copy: what came, what it computes, what it owes its neighbours."""
+"""What an observer knows of one copy: what came, what it computes, what it must still send."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Fleet:
 
     @property
     def coordinator(self) -> Child:
-        """The one that lives, or lived last."""
+        """The process that runs now, or ran last: it is started again after it died."""
         return self.coordinators[-1]
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class Fleet:
         self.wait_for_nodes(range(len(self.nodes)))
 
     def start_coordinator(self) -> None:
-        """The first life, or the next one, at the same address."""
+        """Start its process, or start it again after it died, at the same address."""
         child = Child(
             "harness.engines.tasks.coordinator",
             name="the coordinator",
@@ -130,7 +130,8 @@ class Fleet:
         self._port = heard["port"]
 
     def begin(self, job: Job) -> None:
-        """Let the coordinator, in whichever life, decide about ``job``."""
+        """Give ``job`` to the coordinator: at the start of a pass, and whenever it was started
+        again."""
         if job.run != self._job_run:
             self._job_run = job.run
             self.published, self.problems = {}, []
@@ -144,7 +145,7 @@ class Fleet:
         )
 
     def adapt(self, replicated: Sequence[int]) -> None:
-        """Put another plan in force."""
+        """Order another plan: the tasks that have replicas from now on."""
         self.coordinator.send({"order": "adapt", "replicated": list(replicated)})
 
     def end(self) -> None:
@@ -156,7 +157,8 @@ class Fleet:
         )
 
     def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float = NODES_WITHIN_S) -> None:
-        """Return when these nodes are connected, in whichever life."""
+        """Return when these nodes are connected, under any boot number. Raises
+        `EnvironmentFailure` when the driver ends, or when they are not after ``within_s``."""
         missing = list(numbers)
         waited = 0.0
         while missing := [number for number in missing if number not in self._boots]:
@@ -174,11 +176,11 @@ class Fleet:
             waited += _LOOK_S
 
     def connected(self) -> Mapping[int, int]:
-        """The nodes that are connected, with the life they are in."""
+        """The nodes that are connected, each with its boot number."""
         return dict(self._boots)
 
     def events(self, *kinds: str) -> list[Event]:
-        """What all lives of the coordinator said, in order."""
+        """What the coordinator reported, in order, before and after it was started again."""
         return [
             event
             for child in self.coordinators

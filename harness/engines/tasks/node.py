@@ -79,7 +79,7 @@ class Link:
 
 
 class NodeProcess:
-    """From the first connection to the end of this life."""
+    """A node's process, from its first connection to its end."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         """``arguments``: node, secret, coordinator, kafka (client settings), redis, run."""

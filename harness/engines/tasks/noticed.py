@@ -98,9 +98,9 @@ class Noticed:
     def adapted(
         self, changes: Sequence[Adaptation], told_us: Sequence[int] = ()
     ) -> Iterator[Event]:
-        """Changes of the plan, and what they took from when the coordinator was told
-        (``told_us``, each some time; else from when it was decided): until the replicas that were
-        stopped were gone, and those that were started were hosted and took part."""
+        """Changes of the plan, and how long each took: until the stopped replicas were gone, and
+        until the started ones were hosted, and ready. Counted from the instant at which the
+        coordinator was told (``told_us``), or, without one, at which the change was decided."""
         for change in changes:
             since = next((at for at in told_us if at >= change.at_us), change.at_us)
             yield Event(

@@ -188,8 +188,8 @@ class Store:
         return higher or None
 
     async def next_boot(self, node: int) -> int:
-        """The number of a life that a node begins, from 1; never given twice, so that a process
-        that was thought dead and its successor can be told apart."""
+        """A new boot number for a node, from 1; never given twice, so that a process that was
+        thought dead and its successor can be told apart."""
         return int(await self._redis.hincrby(f"{self._run}:boots", str(node), 1))
 
     async def clear(self) -> None:
