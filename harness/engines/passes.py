@@ -359,8 +359,9 @@ class Pass:
                 return True
             done = collector.count + sum(e.kind in WORKS for e in self._engine.events())
             progress = progress.seen(done, now_s=time.monotonic())
-            if progress.stalled or progress.overdue:
-                self._stalled = progress.stalled
+            # What an engine does by itself is no finding about failures.
+            self._stalled = bool(self.plan.schedule.events) and progress.stalled
+            if self._stalled or progress.overdue:
                 return False
         return False
 

@@ -189,6 +189,17 @@ def test_an_engine_that_hangs_after_a_failure_did_not_recover(
 
 
 @pytest.mark.slow
+def test_an_engine_that_is_slow_by_itself_has_not_stalled(
+    measured: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "LOOK_S", 0.0)
+    monkeypatch.setattr(passes, "STALLED_S", 0.0)
+    values = measured("wait", NO_FAILURES).values
+    assert not values["stalled"]
+    assert values["output_equals_truth"]
+
+
+@pytest.mark.slow
 def test_an_engine_that_dies_while_the_load_runs_did_not_recover(
     measured: Callable[..., Outcome],
 ) -> None:
