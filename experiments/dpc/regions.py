@@ -18,6 +18,7 @@ import pandas as pd
 from experiments.dpc import _shared, availability_bound, failure_duration
 from harness.claims import Claim, ClaimKind, region, shares
 from harness.experiment import Context, Experiment, Origin
+from harness.figures.cells import draw_held
 from harness.figures.style import stamp
 from harness.protocol.scheme import Corrections, Policy
 from harness.results.record import Outcome, Point, Profile
@@ -142,26 +143,20 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     costs = [cost for cost in COSTS_US if cost in set(table["cost_us"])]
     panels = np.atleast_1d(figure.subplots(1, len(RELEASES), sharey=True))
     for axes, release in zip(panels, RELEASES, strict=True):
-        drawn = np.full((len(costs), len(buckets)), np.nan)
-        for row, cost in enumerate(costs):
-            for column, bucket in enumerate(buckets):
-                cell = cells.get((bucket, cost, release))
-                if cell is None:
-                    continue
-                held = [holds for _, holds in cell]
-                drawn[row, column] = np.mean(held)
-                failed = "".join(letters[sentence] for sentence, holds in cell if not holds)
-                mark = "\n(ours)" if (bucket, cost, release) == CHOSEN else ""
-                axes.text(
-                    column, row, f"{sum(held)} of {len(held)}\n{failed or 'all'}{mark}",
-                    ha="center", va="center", fontsize=8,
-                )  # fmt: skip
-        axes.imshow(drawn, vmin=0, vmax=1, cmap="Greens", aspect="auto", alpha=0.75)
-        axes.set_xticks(range(len(buckets)), [str(bucket) for bucket in buckets])
-        axes.set_yticks(range(len(costs)), [str(cost) for cost in costs])
+        draw_held(
+            axes,
+            {
+                (str(cost), str(bucket)): dict(cell)
+                for (bucket, cost, of), cell in cells.items()
+                if of == release
+            },
+            rows=[str(cost) for cost in costs],
+            columns=[str(bucket) for bucket in buckets],
+            letters=letters,
+            marked=(str(CHOSEN[1]), str(CHOSEN[0])) if CHOSEN[2] == release else None,
+        )
         axes.set_title(f"corrections released {release}", loc="left")
         axes.set_xlabel("bucket (ms)")
-        axes.grid(visible=False)
     panels[0].set_ylabel("cost of processing a tuple (µs)")
     names = "\n".join(f"{letters[sentence]}  {sentence}" for sentence in sentences)
     figure.text(0.02, -0.02, names, fontsize=7.5, va="top")

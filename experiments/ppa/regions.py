@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind, region, shares
 from harness.experiment import Context, Experiment, Origin
+from harness.figures.cells import draw_held
 from harness.figures.style import stamp
 from harness.planning.catalogue import planner
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
@@ -202,24 +203,15 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     degrees = [name for name in DEGREES if name in set(table["degrees"])]
     skews = [skew for skew in SKEWS if skew in set(table["skew"])]
     for axes, mix in zip(panels, MIXES, strict=True):
-        drawn = np.full((len(skews), len(degrees)), np.nan)
-        for row, skew in enumerate(skews):
-            for column, name in enumerate(degrees):
-                cell = held.get((name, skew, mix))
-                if cell is None:
-                    continue
-                drawn[row, column] = np.mean(list(cell.values()))
-                failed = "".join(LETTERS[each] for each, holds in cell.items() if not holds)
-                axes.text(
-                    column, row, f"{sum(cell.values())} of {len(cell)}\n{failed or 'all'}",
-                    ha="center", va="center", fontsize=8,
-                )  # fmt: skip
-        axes.imshow(drawn, vmin=0, vmax=1, cmap="Greens", aspect="auto", alpha=0.75)
-        axes.set_xticks(range(len(degrees)), degrees)
-        axes.set_yticks(range(len(skews)), [f"{skew:g}" for skew in skews])
+        draw_held(
+            axes,
+            {(f"{skew:g}", name): cell for (name, skew, of), cell in held.items() if of == mix},
+            rows=[f"{skew:g}" for skew in skews],
+            columns=degrees,
+            letters=LETTERS,
+        )
         axes.set_title(mix, loc="left")
         axes.set_xlabel("tasks per operator")
-        axes.grid(visible=False)
     panels[0].set_ylabel("skew of the workload (Zipf s)")
     names = [f"{LETTERS[name]}  {text}" for name, text in SENTENCES.items()]
     half = -(-len(names) // 2)

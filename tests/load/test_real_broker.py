@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
 
 from harness.cluster.base import ClusterSpec
 from harness.cluster.endpoints import KafkaEndpoint
@@ -60,6 +63,45 @@ def test_offset_k_is_record_k(cluster: LocalCluster, tmp_path: Path) -> None:
         meant_s = float(stream.intended_s(partition, np.array([count - 1]))[0]) + start
         assert abs(last.timestamp()[1] / 1000 - meant_s) <= 0.001
     consumer.close()
+
+
+def read_by_another(kafka: KafkaEndpoint, topic: str, count: int) -> Iterator[Any]:
+    """The first ``count`` records of a topic, by a client that shares no code with the one that
+    wrote them, checksums of the batches included."""
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=kafka.bootstrap,
+        security_protocol=kafka.security_protocol,
+        sasl_mechanism=kafka.mechanism,
+        sasl_plain_username=kafka.username,
+        sasl_plain_password=kafka.password,
+        auto_offset_reset="earliest",
+        check_crcs=True,
+        consumer_timeout_ms=60_000,
+    )
+    try:
+        yield from itertools.islice(consumer, count)
+    finally:
+        consumer.close()
+
+
+def test_another_client_reads_every_record_at_its_intended_time(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    stream = lines(cluster.kafka, "read-back", RateProfile.constant(3_000, 1))
+    start = float(int(time.time()) + 5)
+    with LoadGenerator(LoadPlan(streams=[stream]), cluster.kafka, log=tmp_path / "log") as load:
+        load.start(start)
+        assert load.wait(60)
+    source, seen = stream.records.build(), dict.fromkeys(range(3), 0)
+    for record in read_by_another(cluster.kafka, "read-back", 3_000):
+        number = seen[record.partition]
+        assert record.offset == number
+        assert record.value == source.payloads(record.partition, number, 1)[0]
+        meant_s = float(stream.intended_s(record.partition, np.array([number]))[0]) + start
+        assert abs(record.timestamp / 1000 - meant_s) <= 0.001
+        seen[record.partition] += 1
+    assert list(seen.values()) == list(stream.counts())
 
 
 def test_a_killed_broker_is_one_clear_message(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""A matrix of parameters: in each cell how many sentences hold there, and which do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DARKEST = 1.6
+"""The share that would be as dark as the map goes: black is easy to read on any that there is."""
+
+Held = Mapping[str, bool]
+"""Sentence to whether it holds."""
+
+
+def draw_held(
+    axes: Axes,
+    cells: Mapping[tuple[str, str], Held],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    letters: Mapping[str, str],
+    marked: tuple[str, str] | None = None,
+) -> None:
+    """Draw ``cells``, by (row, column): the greener, the more sentences hold; below their number
+    the ``letters`` of those that do not. The cell ``marked`` is ours. What has no cell stays
+    empty."""
+    import seaborn
+
+    share = pd.DataFrame(index=list(rows), columns=list(columns), dtype=float)
+    words = pd.DataFrame("", index=list(rows), columns=list(columns))
+    for (row, column), held in cells.items():
+        failed = "".join(letters[sentence] for sentence, holds in held.items() if not holds)
+        ours = "\n(ours)" if (row, column) == marked else ""
+        share.loc[row, column] = sum(held.values()) / len(held)
+        words.loc[row, column] = f"{sum(held.values())} of {len(held)}\n{failed or 'all'}{ours}"
+    seaborn.heatmap(
+        share,
+        ax=axes,
+        vmin=0,
+        vmax=_DARKEST,
+        cmap="Greens",
+        annot=words,
+        fmt="",
+        annot_kws={"fontsize": 8, "color": "black"},
+        cbar=False,
+    )
+    axes.tick_params(axis="y", rotation=0)
+    axes.grid(visible=False)
