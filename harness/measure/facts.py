@@ -1,8 +1,8 @@
-"""What a run's values say beside the metrics: what was done, what was found, what went on.
+"""What a run's values say beside the metrics: what was done, and what was found.
 
-A metric (`harness.measure.metrics`) has a unit and a better way, and is compared and drawn. A fact
-decides whether a metric may be believed, or says what it is a number of. Every value that the judge
-of a run (`harness.engines.outcome`) gives is the one or the other; a test compares.
+A metric (`harness.measure.metrics`) has a unit and a direction that is better, and is compared and
+drawn. A fact decides whether a metric can be trusted, or says what it counts. Every value that the
+judge of a run (`harness.engines.outcome`) gives is the one or the other; a test compares.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 FACTS: Mapping[str, str] = {
     # the output, compared
-    "output_equals_truth": "Whether the first stable version of every result, and what stood at "
-    "the end, equal the ground truth.",
+    "output_equals_truth": "Whether the first stable version of every result, and its last version "
+    "that was not taken back, equal the ground truth.",
     "output_equals_twin": "Whether the stable output equals that of the no-failure twin. Both are "
     "null if the run was ended before its last results came and nothing else is wrong.",
     "twin_equals_truth": "Whether the twin's stable output equals the ground truth.",
     "difference_from_truth": "How the output differs from the truth, in words: the first results "
-    "that are wrong, missing or not asked for.",
-    "difference_from_twin": "The same against the twin.",
+    "that are wrong, missing or superfluous.",
+    "difference_from_twin": "How the output differs from the twin's, in words.",
     "results": "How many results the ground truth has.",
     "contradictions": "Results with two different stable values, in both passes together.",
     "tentative": "Results of which a tentative version was delivered.",
@@ -43,18 +43,18 @@ FACTS: Mapping[str, str] = {
     # how a recovery was measured
     "recovery_why_not": "Why there is no `recovery_s`.",
     "paper_recovery_why_not": "Why there is no `paper_recovery_s`.",
-    "overlaps": "Whether another failure came before the output was calm again.",
+    "overlaps": "Whether another failure came before the output was on time again.",
     "detected_by": "What told the engine of the failure: a closed connection, a heartbeat.",
-    "normal_latency_s": "The twin's usual latency, beyond which a window counts as late.",
+    "normal_latency_s": "The latency beyond which a window counts as late, by the twin's.",
     "twin_slowest_s": "The latency of the twin's slowest window.",
     "twin_kept_up": "Whether the twin followed its load. If not, no time is compared with it.",
     "silence_s": "The longest time without a new result from the first failure to the next one, or "
     "to the end of the load.",
-    "twin_silence_s": "The same of the twin in the same span.",
+    "twin_silence_s": "The longest such time of the twin in the same span.",
     # the engine
     "drained": "Whether the engine delivered everything within the time allowed after the load.",
-    "stalled": "Whether it did not, and had delivered and done nothing for minutes.",
-    "died": "The engine's last words, if it ended and did not come back.",
+    "stalled": "Whether it did not, and made no progress for minutes.",
+    "died": "The last message of an engine that ended and did not come back.",
     "restarts": "How often a query was started again.",
     "plan_changes": "How often the plan was adapted to the rates while it ran.",
     "plan_cost": "Resource units of the replicas that these changes started.",
@@ -68,8 +68,8 @@ FACTS: Mapping[str, str] = {
     "load_delivery_p99_s": "99th percentile of the time until the broker had a record.",
     "load_nice": "The nice value that the load generator ran with.",
     "twin_first": "Whether the twin ran before the pass with failures.",
-    "mistimed": "Why no time of the run can be trusted: a late load, a clock that jumped.",
+    "mistimed": "Why no time of the run can be trusted: a late load, or a clock that jumped.",
     "foreign_share": "Share of the machine's cores that other programs used during the pass.",
-    "steal_share": "Share that the hypervisor gave to other machines.",
-    "other_clusters": "Other clusters of this user's that lived on the machine then.",
+    "steal_share": "Share of the machine's cores that the hypervisor gave to other machines.",
+    "other_clusters": "Other clusters of this user that ran on the machine then.",
 }

@@ -50,8 +50,9 @@ METRICS: tuple[Metric, ...] = (
         title="Latency from the window's end",
         unit="s",
         direction=Direction.LOWER,
-        definition="Arrival of a result minus the end of its window: what a user waits, whatever "
-        "the engine waits for. By this, and not by the latency above, engines are compared.",
+        definition="Arrival of a result minus the end of its window: how long a user waits, "
+        "including the time for which the engine waits for late records. Engines are compared by "
+        "this, not by `latency_s`.",
     ),
     Metric(
         name="throughput_per_s",
@@ -77,17 +78,18 @@ METRICS: tuple[Metric, ...] = (
         definition="From the failure until the output has caught up: the arrival of the last late "
         f"result before every window was on time for {CALM_S:g} s. A window is late when it took "
         f"more than {TOLERANCE:g} times as long as {USUAL_SHARE:.0%} of the no-failure twin's "
-        "windows. 0 when no window was late. Every failure has its own; where another one came "
-        "before the output was calm again, it is said that they cannot be told apart.",
+        "windows. 0 when no window was late. Every failure has its own; where the next one came "
+        "before the output was on time again, `overlaps` is true, because the two recoveries "
+        "cannot be told apart.",
     ),
     Metric(
         name="recovery_at_least_s",
         title="Not recovered within",
         unit="s",
         direction=Direction.HIGHER,
-        definition="Where the output had not caught up by the end of the load, a result was never "
-        "delivered, or the engine died or stalled: how long it was watched. A mean counts it as a "
-        "lower bound.",
+        definition="How long the output was watched in vain: it had not caught up by the end of "
+        "the load, a result was never delivered, or the engine died or stalled. A lower bound of "
+        "the recovery, and a mean counts it as such.",
     ),
     Metric(
         name="recovery_resolution_s",
@@ -95,15 +97,15 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.LOWER,
         definition="By how much a window must be later than the twin's median to count as late. "
-        "Output that is visibly later than the twin's but less than that has no recovery time.",
+        "A smaller delay after a failure cannot be seen, and has no recovery time.",
     ),
     Metric(
         name="detection_s",
         title="Detection",
         unit="s",
         direction=Direction.LOWER,
-        definition="From the failure until the engine says that it noticed it; null where it does "
-        "not say so.",
+        definition="From the failure until the engine noticed it, as the engine reports; null "
+        "where it does not report that.",
     ),
     Metric(
         name="paper_recovery_s",
@@ -111,7 +113,7 @@ METRICS: tuple[Metric, ...] = (
         unit="s",
         direction=Direction.LOWER,
         definition="From the detection until what ran on the failed node has processed its input "
-        "as far as before the failure, by the engine's own word.",
+        "as far as before the failure, as the engine reports.",
     ),
     Metric(
         name="accuracy_first",
@@ -151,20 +153,20 @@ METRICS: tuple[Metric, ...] = (
         title="Success rate of tuples",
         unit="share",
         direction=Direction.HIGHER,
-        definition="Share of the tuples that contribute to a result of which the first one "
-        f"arrived (first version) within the tuple timeout of {TUPLE_TIMEOUT_S:g} s after the "
-        f"tuple's intended send time, and before the end of the drain, {DRAIN_S:g} s after the "
-        "load. Timeout and drain are the edge paper's (Xu et al. 2021, section V-B). A tuple that "
-        "the query filters out leaves nothing to see and is not counted.",
+        definition="Share of successful tuples among those that contribute to a result: the first "
+        "of a tuple's results arrived, in its first version, within the tuple timeout of "
+        f"{TUPLE_TIMEOUT_S:g} s after the tuple's intended send time, and at most {DRAIN_S:g} s "
+        "after the load. Both times are the edge paper's (Xu et al. 2021, section V-B). A tuple "
+        "that the query filters out is not counted.",
     ),
     Metric(
         name="duplicates",
         title="Duplicates",
         unit="results",
         direction=Direction.LOWER,
-        definition="Repeated deliveries of one identity (query, window, key) with the same value, "
-        "as sure as before, which the reader drops and counts. Two different stable values for "
-        "one identity are a violation instead.",
+        definition="Repeated deliveries of one identity (query, window, key) with the same value "
+        "and the same stability, which the reader drops and counts. Two different stable values "
+        "for one identity are a violation instead.",
     ),
     Metric(
         name="corrections",
