@@ -18,7 +18,8 @@ from harness.results.record import Outcome
 def made_up() -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = [
         {"query": name, "objective": objective, "ratio": ratio, "value": ratio,
-         "measured": ratio + 0.05, "computed": ratio + 0.02}
+         "measured": 0.1 if (name, objective) == ("Q2", "ic") else ratio + 0.05,
+         "computed": 0.1 if (name, objective) == ("Q2", "ic") else ratio + 0.02}
         for name in query_accuracy.QUERIES
         for objective in ("of", "ic")
         for ratio in (0.3, 0.6, 0.9)
@@ -39,12 +40,12 @@ def claim(table: dict[str, pd.DataFrame], text: str) -> Claim:
 
 
 def test_all_claims_hold_where_all_is_well() -> None:
-    assert [each.held for each in query_accuracy.claims(made_up())] == [True] * 4
+    assert [each.held for each in query_accuracy.claims(made_up())] == [True] * 6
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("Q1", "On Q1 both"), ("Q2", "On Q2 the accuracy"), ("Q2", "The accuracy of live")],
+    [("Q1", "On Q1 both"), ("Q2", "On Q2 the accuracy is"), ("Q2", "The accuracy of live")],
 )
 def test_every_sentence_can_fail(name: str, text: str) -> None:
     table = made_up()
@@ -53,11 +54,20 @@ def test_every_sentence_can_fail(name: str, text: str) -> None:
     assert claim(table, text).held is False
 
 
+def test_a_direction_can_be_the_other_one() -> None:
+    table = made_up()
+    rows = table["plans"]
+    rows["measured"] = 1 - rows["ratio"]
+    assert claim(table, "On Q1, read favourably").held is False
+    rows["measured"] = rows["ratio"]
+    assert claim(table, "On Q2 the accuracy of plans for IC").held is False
+
+
 def test_nothing_measured_nothing_judged() -> None:
     table = made_up()
     table["plans"]["measured"] = None
     held = [each.held for each in query_accuracy.claims(table)]
-    assert held == [True, None, None, None]
+    assert held == [True, None, None, None, None, None]
 
 
 @pytest.mark.parametrize("name", query_accuracy.QUERIES)
