@@ -40,8 +40,9 @@ INTERVALS_S: Mapping[Profile, Sequence[int]] = {
 }
 FULL_S, COUNTED_S = 35.0, 60.0
 """In the papers' time: when all windows are full, and for how long processor time is counted."""
-NEVER_S = 1_000.0
-"""Between two checkpoints of the pass without any: longer than the load."""
+NEVER_S = 900.0
+"""Between two checkpoints of the pass without any: longer than the load, and no more batches than
+the scheme keeps in its buffers."""
 QUICKLY = 3.0
 """The cost rises quickly if it is at least so many times as high every second as every 15."""
 LOOKS = {RATES[0]: (BLUE, "s", "-"), RATES[1]: (VERMILION, "o", "--")}

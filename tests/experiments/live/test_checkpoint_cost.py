@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from experiments.live import checkpoint_cost
-from experiments.live._topology import SPEC
+from experiments.live._topology import SPEC, Contender, Shape
 from harness.figures.style import new_figure, styled
+from harness.protocol.schemes import make_scheme
+from harness.results.record import Profile
 
 
 def made_up() -> dict[str, pd.DataFrame]:
@@ -53,6 +55,16 @@ def test_only_the_nodes_of_synthetic_tasks_count_and_only_while_windows_are_full
     )
     found = checkpoint_cost.node_cpu_s(usage, from_s=3.0, until_s=9.0)
     assert found == pytest.approx(2 * 6.0)
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_the_pass_without_checkpoints_takes_none_and_is_accepted(profile: Profile) -> None:
+    faster = checkpoint_cost.FASTER[profile]
+    shape = Shape(window_s=30, rate=1_000, faster=faster, speed=False)
+    setup = shape.setup(Contender(scheme="checkpoint", checkpoint_s=checkpoint_cost.NEVER_S))
+    make_scheme("checkpoint", shape.wiring(), checkpoint_every=round(checkpoint_cost.NEVER_S))
+    load_s = (checkpoint_cost.FULL_S + checkpoint_cost.COUNTED_S) / faster
+    assert float(str(setup.parameters["checkpoint_s"])) > load_s
 
 
 def test_checkpoints_within_the_counted_time() -> None:
