@@ -89,7 +89,12 @@ SCALES: Mapping[Profile, Scale] = {
     Profile.QUICK: Scale(
         faster=10,
         first_warmup_s=3,
-        left_out=[(LIVE, "", SINGLE), (LIVE, "CKP-30s", ""), (30, "CKP-5s", "")],
+        left_out=[
+            (LIVE, "", SINGLE),
+            (LIVE, "CKP-30s", ""),
+            (30, "CKP-5s", ""),
+            (30, "CKP-30s", ""),
+        ],
     ),
     Profile.PAPER: Scale(faster=1, first_warmup_s=10),
 }
@@ -463,7 +468,7 @@ EXPERIMENT = Experiment(
     keeps=_topology.kept,
     grid=grid(),
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 60.0, Profile.PAPER: 1200.0},
+    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 68.0, Profile.PAPER: 1200.0},
     run=run,
     table=table,
     draw=draw,
@@ -476,6 +481,9 @@ EXPERIMENT = Experiment(
         "A closed connection tells of a killed process, so that those that die together are found "
         "together, as by the papers' master; detection is not counted. Killed processes are "
         "started again at once, as empty standby nodes.",
+        "When 15 die at once, a latency counts from the first that was found, and the last is "
+        "found some 0.1 s later; and for about 3 s 15 processes start on the cores where tasks are "
+        "being restored. Neither is in the simulator: latencies of all 15 nodes are longer live.",
     ),
     figure_size_in=(10.0, 4.8),
     smoke_covered_by="stock/worker-kill",
