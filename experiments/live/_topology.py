@@ -57,8 +57,9 @@ once, as the papers' master finds them when it looks. By their heartbeats they a
 another, and those that were found first are back before the last is missed."""
 KEPT = "tasks on 34 nodes"
 LIVE, PACED, SIMULATED = "live", "live at declared speed", "simulated"
-RESTART_S = 1.5
-"""After which a killed process is there again as an empty node: what it takes here."""
+RESTART_S = 3.0
+"""After which a killed process is there again as an empty node. There are as many standby nodes as
+tasks, and 15 processes that start at once would take the cores of those that restore."""
 GIVE_UP_S = 240.0
 BEGIN_EARLY_S = 0.1
 """An event may stand so much before the instant at which the kill was read."""
@@ -129,6 +130,7 @@ class Shape:
             "suspect_s": SUSPECT_S,
             "placement": ",".join(map(str, placement())),
             "slots": ",".join(map(str, SLOTS)),
+            "restart_s": RESTART_S,
         }
         if contender.plan:
             given["plan"] = ",".join(map(str, contender.plan))

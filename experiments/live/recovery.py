@@ -480,10 +480,9 @@ EXPERIMENT = Experiment(
         "latency is a tenth, too. The simulator runs the same.",
         "A closed connection tells of a killed process, so that those that die together are found "
         "together, as by the papers' master; detection is not counted. Killed processes are "
-        "started again at once, as empty standby nodes.",
+        f"there again {_topology.RESTART_S:g} s later, as empty standby nodes.",
         "When 15 die at once, a latency counts from the first that was found, and the last is "
-        "found some 0.1 s later; and for about 3 s 15 processes start on the cores where tasks are "
-        "being restored. Neither is in the simulator: latencies of all 15 nodes are longer live.",
+        "found some 0.1 s later, which the simulator does not have.",
     ),
     figure_size_in=(10.0, 4.8),
     smoke_covered_by="stock/worker-kill",

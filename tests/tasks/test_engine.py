@@ -16,6 +16,7 @@ from harness.engines.tasks.choices import (
     scheme_of,
     speed_of,
 )
+from harness.engines.tasks.driver import STARTING_S, placed_after_s
 from harness.engines.tasks.engine import TaskEngineKind
 from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
 from harness.engines.tasks.pacing import Links, Speed
@@ -77,6 +78,13 @@ def test_each_node_may_stay_away_for_a_time_of_its_own() -> None:
     for wrong in ("1,2", "soon"):
         with pytest.raises(UsageError, match="restart_s is"):
             speed_of({"restart_s": wrong}, 3)
+
+
+def test_a_node_that_stays_away_is_started_so_that_it_is_there_in_time() -> None:
+    away_s = (0.5, STARTING_S + 4.0)
+    assert placed_after_s(away_s, 0) == 0, "starting takes longer than that"
+    assert placed_after_s(away_s, 1) == 4.0
+    assert placed_after_s((), 1) == 0, "no pass is running"
 
 
 def test_a_plan_for_another_topology_is_refused() -> None:

@@ -2,10 +2,11 @@
 
 It places nodes and nothing else: one Spark job per node, whose only task is `run_node`, on the
 host of the node's worker. ``spark.task.maxFailures`` is 1, so a killed process ends its job at
-once, and the next life of the node is a new job, started here at once; where a restart delay is
-declared, the coordinator lets it in when that is over. A whole executor that is lost does not
-count as a failure of its tasks: Spark starts them again by itself when a slot is free, and the
-boot number from Redis makes that a new life too.
+once, and the next life of the node is a new job, started here at once. Where a restart delay is
+declared, it is started so that it is there when that is over, and the coordinator lets it in not
+before: a process that starts takes processor time from those that restore. A whole executor that
+is lost does not count as a failure of its tasks: Spark starts them again by itself when a slot is
+free, and the boot number from Redis makes that a new life too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 WORKER_VARIABLE = "FAULTLINE_WORKER"
 RESUBMIT_S = 0.05
 """Before a node whose task did not even begin is placed again."""
+STARTING_S = 1.5
+"""What a process takes to start, at most, on a machine with nothing else to do."""
 _COUNT_S, _COUNT_LATER_S = 0.1, 2.0
 """Between two looks at the executors: until nodes are placed on them, and from then on, when
 nobody waits for the answer and each look costs the virtual machine a millisecond."""
@@ -59,6 +62,11 @@ def host_node(elements: Any) -> list[str]:
     return []
 
 
+def placed_after_s(away_s: Sequence[float], node: int) -> float:
+    """How long after its end a node is placed again, so that its process is there in time."""
+    return max(0.0, away_s[node] - STARTING_S) if node < len(away_s) else 0.0
+
+
 class Driver:
     """Keeps every node running until it is told to stop."""
 
@@ -71,6 +79,8 @@ class Driver:
         self._context.setLogLevel("ERROR")
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self.away_s: Sequence[float] = ()
+        """Node to its restart delay in the pass that is running; empty: none has one."""
         self._count_s = _COUNT_S
         emit({"event": "session", "application": self._context.applicationId})
         threading.Thread(target=self._count_executors, daemon=True).start()
@@ -111,7 +121,10 @@ class Driver:
                     "at_unix_s": time.time(),
                 }
             )
-            self._stopping.wait(RESUBMIT_S)
+            ended = time.monotonic()
+            while not self._stopping.wait(RESUBMIT_S):
+                if time.monotonic() - ended >= placed_after_s(self.away_s, number):
+                    break
 
     def _run(self, node: Mapping[str, Any]) -> str | None:
         try:
@@ -139,7 +152,10 @@ def main() -> None:
         lines = orders()
         driver = Driver(next(lines), emit)
         for line in lines:
-            driver.run_nodes(line["nodes"])
+            if "away_s" in line:
+                driver.away_s = line["away_s"]
+            else:
+                driver.run_nodes(line["nodes"])
     except BaseException as error:
         emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:4000]})
         raise

@@ -135,6 +135,7 @@ class Fleet:
         if job.run != self._job_run:
             self._job_run = job.run
             self.published, self.problems = {}, []
+            self._stay_away(job.speed.restart_s)
         mark = self.coordinator.mark()
         self.coordinator.send({"order": "begin", "job": job.to_json()})
         self.coordinator.wait_for(
@@ -149,12 +150,18 @@ class Fleet:
         self.coordinator.send({"order": "adapt", "replicated": list(replicated)})
 
     def end(self) -> None:
-        """The nodes drop what they host, and stay."""
+        """The nodes drop what they host, and stay; who is away may come back at once."""
+        self._stay_away(())
         mark = self.coordinator.mark()
         self.coordinator.send({"order": "end"})
         self.coordinator.wait_for(
             "the end of the pass", lambda e: e["event"] == "ended", within_s=ANSWER_S, since=mark
         )
+
+    def _stay_away(self, seconds: Sequence[float]) -> None:
+        """Node to how long after its death it is started again."""
+        if self.driver is not None and self.driver.exit_code is None:
+            self.driver.send({"away_s": list(seconds)})
 
     def wait_for_nodes(self, numbers: Sequence[int], *, within_s: float = NODES_WITHIN_S) -> None:
         """Return when these nodes are connected, under any boot number. Raises
