@@ -129,11 +129,13 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         "as much as the computation itself", (15, PROHIBITIVE), xytext=(0, 3),
         textcoords="offset points", ha="right", fontsize=7,
     )  # fmt: skip
-    axes.set_ylim(bottom=min(0.0, float(costs["ratio"].min()) if len(costs) else 0.0))
+    lowest, highest = (costs["ratio"].min(), costs["ratio"].max()) if len(costs) else (0.0, 0.0)
+    axes.set_ylim(min(0.0, float(lowest)), 1.1 * max(PROHIBITIVE, float(highest)))
+    axes.set_xlim(left=0)
     faster = float(costs["faster"].max()) if len(costs) else 1.0
     axes.set_xlabel("checkpoint interval in the papers (s); windows of 30 s" + in_time(faster))
     axes.set_ylabel("processor time of checkpoints\nper processor time without them")
-    axes.legend(loc="upper right")
+    axes.legend(loc="center right")
     stamp(figure, "15 processes of one machine, as fast as it is; counted by the kernel")
 
 
