@@ -120,7 +120,11 @@ def test_a_kill_where_nothing_ran_says_nothing() -> None:
         replace(done, victims=[replace(v, executors=0) for v in done.victims])
         for done in injected()
     ]
-    assert "nothing of the engine ran" in (judged(record(failures=idle)).invalid or "")
+    assert judged(record(failures=idle)).invalid == (
+        "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
+    )
+    only_restarted = [done for done in idle if done.event.action is Action.RESTART]
+    assert judged(record(failures=only_restarted)).invalid is None, "a restart breaks nothing"
 
 
 def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
