@@ -15,7 +15,8 @@ from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
-from harness.cluster.neighbours import described, neighbours
+from harness.cluster.neighbours import warn_of_neighbours
+from harness.environment.cache import to_stderr
 from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
 from harness.failures.files import read_schedule
@@ -54,7 +55,7 @@ def measure(
         return DONE
     if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
         place.enter(sys.argv[1:])
-        _warn_of_neighbours()
+        warn_of_neighbours(to_stderr)
     with store.locked():
         store.discard_partial()
         try:
@@ -72,17 +73,6 @@ def measure(
     judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
     _summarize(judged, records, report.index, as_json=as_json)
     return exit_code(judged, strict=asked.strict)
-
-
-def _warn_of_neighbours() -> None:
-    """Say what else runs on this machine: its numbers and ours will both be worse for it."""
-    for other in neighbours():
-        click.echo(
-            f"faultline: beside this {described(other)} runs on this machine: what is measured "
-            "meanwhile is slower, and the records say so. Better wait for its end, or take it "
-            "down (./faultline cluster status, down)",
-            err=True,
-        )
 
 
 def _check_schedule(settings: RunSettings, backend: Backend) -> None:

@@ -74,6 +74,7 @@ def command(
     and is null tonight, or a claim stopped holding), 2 wrong use, 3 the environment failed (the
     baseline does not build, say).
     """
+    from harness.cluster.neighbours import warn_of_neighbours
     from harness.environment.cache import to_stderr
     from harness.nightly import revisions
     from harness.nightly.claims import claims_tonight
@@ -89,6 +90,8 @@ def command(
     history = History(out, warn=to_stderr)
     nights = history.read(machine_name())
     revision = revisions.resolve(baseline) if baseline else _default_baseline(nights)
+    if live and ratios:
+        warn_of_neighbours(to_stderr)
     side = revisions.build(revision, report=to_stderr)
     to_stderr(f"comparing with {revision}")
     night = measure_night(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from harness.cluster.ownership import ClusterRecord, ClusterRecords
 from harness.cluster.processes import Machine
-from harness.text import format_duration
+from harness.text import Notify, format_duration
 
 
 def neighbours(records: ClusterRecords | None = None) -> Sequence[ClusterRecord]:
@@ -34,3 +34,13 @@ def described(record: ClusterRecord) -> str:
     whose = "that was left up" if record.owner is None else f"of process {record.owner.pid}"
     age = format_duration(max(0.0, time.time() - record.started_unix_s))
     return f"a cluster {whose} ({record.backend}, up for {age}, {record.directory})"
+
+
+def warn_of_neighbours(report: Notify) -> None:
+    """Say what else runs here before anything is measured: both will be slower for it."""
+    for other in neighbours():
+        report(
+            f"beside this {described(other)} runs on this machine: what is measured meanwhile is "
+            "slower, and the records say so. Better wait for its end, or take it down "
+            "(./faultline cluster status, down)"
+        )

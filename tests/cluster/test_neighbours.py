@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import measure
-from harness.cluster.neighbours import described, neighbours
+from harness.cluster.neighbours import described, neighbours, warn_of_neighbours
 from harness.cluster.ownership import ClusterRecord, ClusterRecords
 from harness.cluster.processes import Machine, ProcessIdentity, identify
 
@@ -40,16 +39,17 @@ def test_others_that_live_here_are_neighbours(tmp_path: Path) -> None:
 
 
 def test_a_neighbour_is_named_before_anything_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    measure._warn_of_neighbours()
-    assert capsys.readouterr().err == ""
+    said: list[str] = []
+    warn_of_neighbours(said.append)
+    assert said == []
     ClusterRecords().add(cluster_of(os.getppid(), tmp_path / "run"))
-    measure._warn_of_neighbours()
-    said = capsys.readouterr().err
-    assert f"a cluster of process {os.getppid()} (local, up for 1" in said
-    assert "cluster status" in said
+    warn_of_neighbours(said.append)
+    (words,) = said
+    assert f"a cluster of process {os.getppid()} (local, up for 1" in words
+    assert "cluster status" in words
 
 
 def test_a_cluster_that_was_left_up_is_nobodys(tmp_path: Path) -> None:
