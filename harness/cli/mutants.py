@@ -49,11 +49,14 @@ def command(
     the module's package that need no server and are not slow. All of it happens in a copy of the
     tree.
 
+    Exit code: 0 done, 1 fewer were noticed than asked for, 2 wrong use, 3 the tests of a module
+    failed without any mistake, so none was tried there.
+
     Some mistakes have no effect (a `<` in the place of `<=` where equality never occurs): a
     mistake that no test noticed is a place to look, not a proof that a test is missing.
     """
     from harness.environment.cache import to_stderr
-    from harness.mutants.hunt import draw, hunt, modules
+    from harness.mutants.hunt import Fate, draw, hunt, modules
     from harness.results.provenance import ROOT
     from harness.seeds import DEFAULT_SEED
 
@@ -64,15 +67,18 @@ def command(
         report=to_stderr,
         result=lambda each: to_stderr(f"{each.fate}: {each.change}"),
     )
-    noticed = sum(each.noticed for each in found)
+    tried = [each for each in found if each.fate is not Fate.UNTRIED]
+    noticed = sum(each.noticed for each in tried)
     if as_json:
         emit_json(_document(found))
     else:
         for each in found:
             if not each.noticed:
-                click.echo(f"missed  {each.change}")
-        click.echo(f"{noticed} of {len(found)} mistakes were noticed")
-    sys.exit(1 if at_least is not None and noticed < at_least * len(found) else 0)
+                click.echo(f"{each.fate}  {each.change}")
+        click.echo(f"{noticed} of {len(tried)} mistakes were noticed")
+    if at_least is not None and noticed < at_least * len(tried):
+        sys.exit(1)
+    sys.exit(3 if len(tried) < len(found) else 0)
 
 
 def _document(found: Sequence[Result]) -> dict[str, object]:
