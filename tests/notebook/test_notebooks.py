@@ -140,3 +140,15 @@ def test_ones_own_kill_is_a_schedule(tmp_path: Path) -> None:
         (3.0, "kill", "r2n1"),
         (5.0, "restart", "r2n1"),
     ]
+
+
+def test_ones_own_run_goes_into_the_checkout_wherever_the_kernel_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JupyterLab's kernels work beside the notebook, the renderer's in the checkout."""
+    monkeypatch.chdir(tmp_path)
+    (own,) = (notebook for notebook in ALL if notebook.stem == "my_own_run")
+    names: dict[str, object] = {}
+    exec(code(own).split("if RUN")[0], names)
+    assert names["OUT"] == ROOT / "results" / "my-own-run"
+    assert not list(tmp_path.iterdir())
