@@ -16,8 +16,8 @@ from harness.cli.plan import command as plan
 from harness.cli.simulate import command as simulate
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.simulated.options import FaultKind
+from harness.engines.simulated.topologies import TOPOLOGIES
 from harness.failures.files import read_schedule
-from harness.protocol.schemes import SCHEMES
 from harness.results.provenance import ROOT
 from harness.topology.text import from_yaml_text
 
@@ -94,6 +94,6 @@ def test_the_examples_are_what_the_commands_take() -> None:
     schedule.check(nodes=spec.node_names, racks=["r1", "r2"], actions=list(Action))
 
 
-def test_the_help_of_simulate_names_every_scheme_and_fault() -> None:
+def test_the_help_of_simulate_names_every_topology_and_fault() -> None:
     words = set(re.findall(r"\w+", simulate.epilog or ""))
-    assert words >= {*SCHEMES, *(kind.value for kind in FaultKind)}
+    assert words >= {*TOPOLOGIES, *(kind.value for kind in FaultKind)}

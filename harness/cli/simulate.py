@@ -14,14 +14,15 @@ import click
 
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
+from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
     from harness.engines.simulated.campaign import Choice, Tally
     from harness.engines.simulated.run import SimulatedRun
 
-_EPILOG = """\b
-Schemes:    replay checkpoint global active rppg ppa dpc
+_EPILOG = f"""\b
+Schemes:    {" ".join(SCHEMES)}
 Topologies: chain diamond join full borealis recovery random
 
 \b
@@ -135,7 +136,6 @@ def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally],
 
 def _check_names(scheme: str | None, topology: str | None) -> None:
     from harness.engines.simulated.topologies import TOPOLOGIES
-    from harness.protocol.schemes import SCHEMES
 
     for kind, name, known in (("scheme", scheme, SCHEMES), ("topology", topology, TOPOLOGIES)):
         if name is not None and name not in known:
