@@ -52,7 +52,7 @@ METRICS: tuple[Metric, ...] = (
         direction=Direction.LOWER,
         definition="Arrival of a result minus the end of its window: how long a user waits, "
         "including the time for which the engine waits for late records. Engines are compared by "
-        "this, not by `latency_s`.",
+        "this, not by the latency above.",
     ),
     Metric(
         name="throughput_per_s",
@@ -79,8 +79,8 @@ METRICS: tuple[Metric, ...] = (
         f"result before every window was on time for {CALM_S:g} s. A window is late when it took "
         f"more than {TOLERANCE:g} times as long as {USUAL_SHARE:.0%} of the no-failure twin's "
         "windows. 0 when no window was late. Every failure has its own; where the next one came "
-        "before the output was on time again, `overlaps` is true, because the two recoveries "
-        "cannot be told apart.",
+        "before the output was on time again, the run says so (overlaps), because the two "
+        "recoveries cannot be told apart.",
     ),
     Metric(
         name="recovery_at_least_s",
