@@ -92,6 +92,8 @@ class CoordinatorMachine:
         self.over = False
         """There is a later coordinator, or no point: this one does nothing any more."""
         self._join_by = 0
+        self._gather_until = 0
+        """Until then a node that died together with the last one lost may be found dead."""
         self._committed: list[Assignment] = []
         """The assignments of the latest version: a loss alone makes a new one, too, or a node
         could be told to retire what the registry still wants from it."""
@@ -179,7 +181,7 @@ class CoordinatorMachine:
         if not self.placed:
             self._place_first()
             return
-        if suspects:
+        if suspects or (self.placer.deferred and self._now >= self._gather_until):
             self._decide()
         if self.epochs.advance() and self.epochs.needs_storing:
             self._commit()
@@ -189,6 +191,7 @@ class CoordinatorMachine:
 
     def _lose(self, node: int, *, why: str | None = None) -> None:
         """Forget every copy on ``node``; ``why``: by default the cause of what is handled."""
+        self._gather_until = self._now + self.scheme.heartbeat_us
         reports = dict(self.members[node].reports)
         for primary in self.assigned.lose(node):
             report = reports.get((primary.task, primary.incarnation))
@@ -260,7 +263,12 @@ class CoordinatorMachine:
 
     def _decide(self, *, changed: bool = False) -> None:
         """What shall be, now that something is not as it was?"""
-        for replica in self.placer.decide(replicated=self.replicated, epoch=self.epochs.complete):
+        promoted = self.placer.decide(
+            replicated=self.replicated,
+            epoch=self.epochs.complete,
+            sacrifice=self._now >= self._gather_until,
+        )
+        for replica in promoted:
             self.losses.note_takeover(replica)
         if changed or self.tasks != self._committed:
             self._commit()

@@ -29,7 +29,7 @@ class Outlet:
     """The output side of a copy; owns the outbox and, for a sink, the publisher."""
 
     __slots__ = (
-        "_speaker", "downstream", "held_from", "outbox", "pending", "publisher", "reported_at",
+        "_speaker", "downstream", "held_from", "outbox", "publisher", "reported_at",
         "reported_below", "send_from", "sent_below", "sink", "window",
     )  # fmt: skip
 
@@ -41,8 +41,6 @@ class Outlet:
         self.publisher = Publisher()
         self.held_from: int | None = None
         """Corrections from this batch on wait until the task is stable again."""
-        self.pending: dict[int, ReplayRequested] = {}
-        """What was asked for while the copy was loading, by who asked."""
         self.sent_below = 0
         """In a replica: how far the primary's output has got, as far as it was told."""
         self.reported_below = 0

@@ -3,7 +3,9 @@
 A replica on a live node is promoted. What has no replica is restored on a free slot in the
 planner's order: one by one (local), with all others from the last complete epoch (global), or
 with its ancestors from the sources (replay). Where no slot is free, a lost task takes that of a
-replica. Free slots that remain go to the replicas that the plan wants and that are missing.
+replica, though not before a heartbeat has passed since the last node was lost: nodes that die
+together are found one after the other, and a replica may be all that is left of the next one's
+tasks. Free slots that remain go to the replicas that the plan wants and that are missing.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ class Placer:
         self.members = members
         self.assigned = Assignments(members)
         self.failures = Failures()
+        self._sacrifice = True
+        self.deferred = False
+        """A lost task would have been given a replica's place at the last decision."""
         self._rank = {task: place for place, task in enumerate(scheme.recovery_order)}
 
     # -- the first placement ---------------------------------------------------------------
@@ -55,9 +60,11 @@ class Placer:
 
     # -- every later decision --------------------------------------------------------------
 
-    def decide(self, *, replicated: Sequence[int], epoch: int) -> list[Copy]:
-        """Promote, retire, restore, add; returns the replicas that are primaries now."""
+    def decide(self, *, replicated: Sequence[int], epoch: int, sacrifice: bool) -> list[Copy]:
+        """Promote, retire, restore, add; returns the replicas that are primaries now.
+        ``sacrifice``: a lost task that finds no slot may have a replica's."""
         tasks = self.assigned.tasks
+        self.deferred, self._sacrifice = False, sacrifice
         orphans = [t for t, a in enumerate(tasks) if a.primary is None and a.replica is not None]
         promoted = [self._promote(task) for task in orphans]
         self._retire(replicated)
@@ -113,6 +120,9 @@ class Placer:
     def _restore_local(self, lost: list[int], room: Room, _epoch: int) -> None:
         for task in lost:
             node = self._seat(task, room)
+            if node is None and not self._sacrifice:
+                self.deferred = True
+                return
             if node is None:
                 node = self._give_up_replica()
             if node is None:

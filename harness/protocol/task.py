@@ -24,7 +24,8 @@ part                  what it owns
 ====================  ======================================================================
 `inlet.Inlet`         the inbox, what is known of upstream tasks, asking for input
 `computation`         position and state; the stable and the tentative computation
-`outlet.Outlet`       the outbox, replay, a sink's partition
+`outlet.Outlet`       the outbox, a sink's partition, sending once more
+`supply`              what others ask for: batches again, and progress
 `durability`          checkpoints, and what they let others forget
 `speaker.Speaker`     who the copy is (task, incarnation, term), and the effects of an input
 this file             phases: beginning, loading, taking over, giving up
@@ -74,6 +75,7 @@ from harness.protocol.phases import TRANSITIONS, Mode, Phase
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.speaker import Speaker
 from harness.protocol.story import KEPT, Story
+from harness.protocol.supply import Supply
 from harness.protocol.wiring import Wiring
 
 __all__ = ["Mode", "Phase", "TaskMachine"]
@@ -85,7 +87,7 @@ class TaskMachine:
     __slots__ = (
         "_handling", "_initial", "_notes_progress", "_order", "_reported", "_ticked_position",
         "anywhere", "computation", "durability", "failure", "inlet", "outlet", "phase", "scheme",
-        "speaker", "story",
+        "speaker", "story", "supply",
     )  # fmt: skip
 
     def __init__(
@@ -127,6 +129,14 @@ class TaskMachine:
             self.computation,
             scheme=scheme,
             anywhere=self.anywhere,
+        )
+        self.supply = Supply(
+            speaker,
+            self.inlet,
+            self.outlet,
+            self.computation,
+            anywhere=self.anywhere,
+            local=scheme.recovery is Recovery.LOCAL,
         )
         self.phase = Phase.LOADING
         self.failure = ""
@@ -261,7 +271,7 @@ class TaskMachine:
             self.durability.repeat()
             self.outlet.repeat()
         if self.speaker.now >= self.outlet.reported_at + self.scheme.trim_every_us:
-            self._report_progress()
+            self.supply.report_progress()
 
     # -- phases ----------------------------------------------------------------------------
 
@@ -322,9 +332,7 @@ class TaskMachine:
 
     def _take_office(self) -> None:
         self.outlet.take_office()
-        pending, self.outlet.pending = self.outlet.pending, {}
-        for request in pending.values():
-            self._replay_requested(request)
+        self.supply.answer_pending()
 
     def _replay_refused(self, item: ReplayRefused) -> None:
         index = self.inlet.index(item.upstream)
@@ -403,37 +411,13 @@ class TaskMachine:
     # -- output ----------------------------------------------------------------------------
 
     def _replay_requested(self, item: ReplayRequested) -> None:
-        self.outlet.acknowledged(item.downstream, item.acknowledged)
-        if self.phase is Phase.LOADING:
-            self.outlet.pending[item.downstream] = item
-        if self.speaker.term is None or self.phase is not Phase.READY:
-            return
-        if self.outlet.has(item.from_batch):
-            self.outlet.replay(item, self.computation.uncorrected)
-        else:
-            self._cannot_replay(item)
-
-    def _cannot_replay(self, item: ReplayRequested) -> None:
-        """Asked for what is trimmed: a source without a state reads it again, others say so."""
-        if not self.anywhere or item.reloads:
-            self.outlet.refuse(item)
-        elif item.from_batch < self.position:
-            self._rewind(item.from_batch)
-
-    def _rewind(self, batch: int) -> None:
-        self.computation.rewind(batch)
-        self.outlet.restart(batch)
-        self.inlet.request(0, self._needs())
+        self.supply.requested(item, self.phase)
 
     def _acknowledged(self, item: BatchesAcknowledged) -> None:
         self.outlet.acknowledged(item.downstream, item.below)
 
     def _progress_reported(self, item: ProgressReported) -> None:
         self.outlet.progress_reported(item)
-
-    def _report_progress(self) -> None:
-        if self.scheme.recovery is Recovery.LOCAL:
-            self.outlet.report_progress(self.computation.position)
 
     def _epoch_completed(self, item: EpochCompleted) -> None:
         self.outlet.epoch_completed(item)
@@ -443,7 +427,7 @@ class TaskMachine:
 
     def _output_published(self, item: OutputPublished) -> None:
         if self.outlet.published(item):
-            self._report_progress()
+            self.supply.report_progress()
 
     def _checkpoint_stored(self, item: CheckpointStored) -> None:
         self.durability.confirmed(item)

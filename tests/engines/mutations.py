@@ -43,6 +43,7 @@ from harness.protocol.placing import Placer
 from harness.protocol.publisher import Publisher
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.scheme import Method, Policy, Recovery
+from harness.protocol.supply import Supply
 from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
 
@@ -100,12 +101,12 @@ def never_asks_again(self: TaskMachine, *, cause: str, now: int) -> list[Any]:
     return effects
 
 
-def source_ignores_requests(self: TaskMachine, item: Any) -> None:
-    if not self.inlet.source:
+def source_ignores_requests(self: Supply, item: Any) -> None:
+    if not self._inlet.source:
         _cannot_replay(self, item)
 
 
-_cannot_replay = TaskMachine._cannot_replay
+_cannot_replay = Supply._cannot_replay
 
 
 def takes_every_source_for_one_without_a_state(self: Wiring, task: int) -> bool:
@@ -503,7 +504,7 @@ MUTATIONS = (
     Mutation("skip the duplicate check", Inlet, "take", takes_duplicates, LOCAL, 0),
     Mutation("take the parts of a batch in another order", Inbox, "stable", other_order, LOCAL, 0),
     Mutation("never ask again for a lost batch", TaskMachine, "tick", never_asks_again, LOCAL, 0),
-    Mutation("a source ignores old requests", TaskMachine, "_cannot_replay", source_ignores_requests, LOCAL, 48),
+    Mutation("a source ignores old requests", Supply, "_cannot_replay", source_ignores_requests, LOCAL, 48),
     Mutation("begin anywhere with a source that remembers", Wiring, "begins_anywhere", takes_every_source_for_one_without_a_state, ("checkpoint", "global", "ppa"), 6),
     Mutation("process although the outbox is full", Outlet, "has_room", always_has_room, LOCAL, 2),
     Mutation("keep what comes too early", Inlet, "take", keeps_what_comes_early, LOCAL, 2),

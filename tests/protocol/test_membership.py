@@ -133,6 +133,7 @@ def test_a_lost_task_takes_the_place_of_a_replica_that_is_needed_less() -> None:
     cluster.beat(*range(4), now=0)
     cluster.disconnect(0, now=1)
     cluster.disconnect(cluster.hosts()[0] or 0, now=2)
+    cluster.sweep(2 + BEAT_US)
     assert cluster.replicas() == [None, None]
     assert None not in cluster.hosts()
 
@@ -150,11 +151,12 @@ def test_the_replica_that_is_given_up_is_the_last_in_the_planners_order() -> Non
     assert None not in cluster.replicas()[:2]
     given_up = cluster.replicas()[0]
     cluster.disconnect(2, now=1)
+    cluster.sweep(1 + BEAT_US)
     assert cluster.hosts() == [0, 1, given_up]
     assert cluster.replicas()[0] is None
     assert cluster.replicas()[1] is not None
     copy = cluster.primary(2)
-    cluster.beat(copy.node if copy else -1, now=2, copies=[report(copy)])
+    cluster.beat(copy.node if copy else -1, now=2 + BEAT_US, copies=[report(copy)])
 
 
 def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None:
@@ -170,6 +172,7 @@ def test_what_is_still_catching_up_is_given_up_before_what_was_planned() -> None
     cluster.disconnect(0, now=1)
     assert None not in cluster.replicas()[:2], "the promoted task has a new replica"
     cluster.disconnect(2, now=2)
+    cluster.sweep(2 + BEAT_US)
     assert None not in cluster.hosts()
     assert cluster.replicas() == [None, planned, None], "task 1 is last in the planner's order"
 

@@ -21,7 +21,7 @@ from harness.protocol.placement import (
     other_rack,
     same_rack,
 )
-from tests.protocol.clusters import Cluster, node, report, sent
+from tests.protocol.clusters import BEAT_US, Cluster, node, report, sent
 
 RACKS = "abab"
 
@@ -144,3 +144,31 @@ def test_a_first_primary_waits_for_no_full_node() -> None:
     assert made.hosts() == [0, 1, 1]
     room = Room(made.machine.assigned, chain(2))
     assert Spread((0, 0, 1)).choose(Need(role=Role.FIRST, task=0), room) is None
+
+
+def test_no_replica_is_given_up_while_its_primary_may_be_dying_too() -> None:
+    """Nodes of one rack are found dead one after the other. The first one's task finds no free
+    slot; the replica that is there is all that is left of the second one's."""
+    made = cluster(Spread((0, 1, 2)), slots=1, replicated=(1,))
+    assert made.replicas() == [None, 3, None]
+    made.disconnect(0, now=10)
+    assert made.hosts() == [None, 1, 2]
+    assert made.replicas() == [None, 3, None], "it waits"
+    made.disconnect(1, now=20)
+    assert made.hosts() == [None, 3, 2], "taken over, not restored"
+    made.sweep(20 + BEAT_US)
+    assert made.hosts() == [None, 3, 2], "there is no slot for the source until a node is back"
+    made.beat(0, now=21 + BEAT_US, boot=2)
+    assert made.hosts() == [0, 3, 2]
+
+
+def test_a_lost_task_takes_the_place_of_a_replica_when_no_other_node_was_lost_for_a_heartbeat() -> (
+    None
+):
+    made = cluster(Spread((0, 1, 2)), slots=1, replicated=(1,))
+    made.disconnect(0, now=10)
+    made.sweep(9 + BEAT_US)
+    assert made.hosts() == [None, 1, 2]
+    made.sweep(10 + BEAT_US)
+    assert made.hosts() == [3, 1, 2]
+    assert made.replicas() == [None, None, None]

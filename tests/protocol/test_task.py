@@ -215,7 +215,7 @@ def test_a_failure_of_a_computation_that_is_void_is_not_the_copys() -> None:
     t = source(1)
     item = told.SourceRead(cause=CAUSE, task=0, incarnation=1, batch=0, payload="in")
     process = only(t.tell(item), do.ProcessBatch)
-    t.machine._rewind(0)  # as a neighbour may ask for
+    t.machine.supply.rewind(0)  # as a neighbour may ask for
     t.tell(failed(t, process))
     assert t.machine.phase is Phase.READY
 
