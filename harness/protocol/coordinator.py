@@ -29,7 +29,7 @@ room               what it does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from harness.errors import ProtocolViolation
@@ -92,8 +92,8 @@ class CoordinatorMachine:
         self.over = False
         """There is a later coordinator, or no point: this one does nothing any more."""
         self._join_by = 0
-        self._gather_until = 0
-        """Until then a node that died together with the last one lost may be found dead."""
+        self._failing: dict[str, int] = {}
+        """Rack to until when more of its nodes may be found dead that died with the last one."""
         self._committed: list[Assignment] = []
         """The assignments of the latest version: a loss alone makes a new one, too, or a node
         could be told to retire what the registry still wants from it."""
@@ -181,7 +181,7 @@ class CoordinatorMachine:
         if not self.placed:
             self._place_first()
             return
-        if suspects or (self.placer.deferred and self._now >= self._gather_until):
+        if suspects or self.placer.deferred:
             self._decide()
         if self.epochs.advance() and self.epochs.needs_storing:
             self._commit()
@@ -191,7 +191,7 @@ class CoordinatorMachine:
 
     def _lose(self, node: int, *, why: str | None = None) -> None:
         """Forget every copy on ``node``; ``why``: by default the cause of what is handled."""
-        self._gather_until = self._now + self.scheme.heartbeat_us
+        self._failing[self.members[node].info.rack] = self._now + self.scheme.heartbeat_us
         reports = dict(self.members[node].reports)
         for primary in self.assigned.lose(node):
             report = reports.get((primary.task, primary.incarnation))
@@ -266,13 +266,16 @@ class CoordinatorMachine:
         promoted = self.placer.decide(
             replicated=self.replicated,
             epoch=self.epochs.complete,
-            sacrifice=self._now >= self._gather_until,
+            failing=self._failing_racks(),
         )
         for replica in promoted:
             self.losses.note_takeover(replica)
         if changed or self.tasks != self._committed:
             self._commit()
         self._close()
+
+    def _failing_racks(self) -> Set[str]:
+        return {rack for rack, until in self._failing.items() if until > self._now}
 
     def _close(self, *, again: bool = False) -> None:
         self._effects.extend(self.losses.close(cause=self._cause, now=self._now, again=again))

@@ -3,14 +3,14 @@
 A replica on a live node is promoted. What has no replica is restored on a free slot in the
 planner's order: one by one (local), with all others from the last complete epoch (global), or
 with its ancestors from the sources (replay). Where no slot is free, a lost task takes that of a
-replica, though not before a heartbeat has passed since the last node was lost: nodes that die
-together are found one after the other, and a replica may be all that is left of the next one's
-tasks. Free slots that remain go to the replicas that the plan wants and that are missing.
+replica. A rack's nodes are found dead one after the other, so a replica whose primary is on a rack
+that is failing may be all that is left of its task: it is spared for a heartbeat. Free slots that
+remain go to the replicas that the plan wants and that are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from harness.protocol.assignments import Assignments
 from harness.protocol.failures import Failures
@@ -35,9 +35,9 @@ class Placer:
         self.members = members
         self.assigned = Assignments(members)
         self.failures = Failures()
-        self._sacrifice = True
+        self._failing: Set[str] = frozenset()
         self.deferred = False
-        """A lost task would have been given a replica's place at the last decision."""
+        """At the last decision a lost task found no place but that of a replica that is spared."""
         self._rank = {task: place for place, task in enumerate(scheme.recovery_order)}
 
     # -- the first placement ---------------------------------------------------------------
@@ -60,11 +60,13 @@ class Placer:
 
     # -- every later decision --------------------------------------------------------------
 
-    def decide(self, *, replicated: Sequence[int], epoch: int, sacrifice: bool) -> list[Copy]:
-        """Promote, retire, restore, add; returns the replicas that are primaries now.
-        ``sacrifice``: a lost task that finds no slot may have a replica's."""
+    def decide(
+        self, *, replicated: Sequence[int], epoch: int, failing: Set[str] = frozenset()
+    ) -> list[Copy]:
+        """Promote, retire, restore, add; returns the replicas that are primaries now. On racks
+        that are ``failing`` more nodes may be dead than is known."""
         tasks = self.assigned.tasks
-        self.deferred, self._sacrifice = False, sacrifice
+        self.deferred, self._failing = False, failing
         orphans = [t for t, a in enumerate(tasks) if a.primary is None and a.replica is not None]
         promoted = [self._promote(task) for task in orphans]
         self._retire(replicated)
@@ -120,9 +122,6 @@ class Placer:
     def _restore_local(self, lost: list[int], room: Room, _epoch: int) -> None:
         for task in lost:
             node = self._seat(task, room)
-            if node is None and not self._sacrifice:
-                self.deferred = True
-                return
             if node is None:
                 node = self._give_up_replica()
             if node is None:
@@ -137,11 +136,17 @@ class Placer:
         which is still catching up, by the time the last is found. Then the last in the planner's
         order."""
         tasks = self.assigned.tasks
-        replicated = [task for task, a in enumerate(tasks) if a.replica is not None]
+        every = [task for task, a in enumerate(tasks) if a.replica is not None]
+        replicated = [task for task in every if not self._is_spared(task)]
+        self.deferred = len(replicated) < len(every)
         if not replicated:
             return None
         last_first = reversed(self.in_order(replicated))
         return self.assigned.drop_replica(max(last_first, key=lambda task: tasks[task].used))
+
+    def _is_spared(self, task: int) -> bool:
+        primary = self.assigned.tasks[task].primary
+        return primary is not None and self.members[primary.node].info.rack in self._failing
 
     def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
         """A copy that starts without regard to others."""

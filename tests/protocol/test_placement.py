@@ -149,7 +149,7 @@ def test_a_first_primary_waits_for_no_full_node() -> None:
 def test_no_replica_is_given_up_while_its_primary_may_be_dying_too() -> None:
     """Nodes of one rack are found dead one after the other. The first one's task finds no free
     slot; the replica that is there is all that is left of the second one's."""
-    made = cluster(Spread((0, 1, 2)), slots=1, replicated=(1,))
+    made = cluster(Spread((0, 1, 2)), slots=1, racks="aabb", replicated=(1,))
     assert made.replicas() == [None, 3, None]
     made.disconnect(0, now=10)
     assert made.hosts() == [None, 1, 2]
@@ -162,13 +162,15 @@ def test_no_replica_is_given_up_while_its_primary_may_be_dying_too() -> None:
     assert made.hosts() == [0, 3, 2]
 
 
-def test_a_lost_task_takes_the_place_of_a_replica_when_no_other_node_was_lost_for_a_heartbeat() -> (
-    None
-):
-    made = cluster(Spread((0, 1, 2)), slots=1, replicated=(1,))
+def test_a_replica_is_spared_for_a_heartbeat_and_only_on_a_rack_that_is_failing() -> None:
+    made = cluster(Spread((0, 1, 2)), slots=1, racks="aabb", replicated=(1,))
     made.disconnect(0, now=10)
     made.sweep(9 + BEAT_US)
     assert made.hosts() == [None, 1, 2]
     made.sweep(10 + BEAT_US)
     assert made.hosts() == [3, 1, 2]
     assert made.replicas() == [None, None, None]
+    apart = cluster(Spread((0, 1, 2)), slots=1, racks="abab", replicated=(1,))
+    assert apart.replicas()[1] is not None
+    apart.disconnect(2, now=10)
+    assert None not in apart.hosts(), "at once: its primary is on the rack that lives"
