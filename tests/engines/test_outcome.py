@@ -499,6 +499,14 @@ def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_
     assert found["paper_recovery_why_not"] == "the engine did not notice the failure"
 
 
+def test_what_arrives_when_the_load_has_ended_is_no_throughput_of_it() -> None:
+    frame = deliveries()
+    last = frame.index[frame["arrival_s"] < LOAD_S][-1]
+    before = values(frame)["throughput_per_s"]
+    frame.loc[last, "arrival_s"] = LOAD_S
+    assert values(frame)["throughput_per_s"] == pytest.approx(before - 1 / LOAD_S)
+
+
 def test_an_engine_that_died_did_not_recover() -> None:
     found = values(deliveries().query("arrival_s < 10"), died="its driver ended with code 1")
     assert found["recovery_s"] is None

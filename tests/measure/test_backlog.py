@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.measure.backlog import backlog, slope_per_s
+from harness.measure.backlog import FEWEST, backlog, slope_per_s
 
 RATE = 1_000
 
@@ -31,6 +31,13 @@ def test_an_engine_that_falls_behind_has_a_growing_one() -> None:
 def test_what_is_processed_after_the_load_does_not_help() -> None:
     late = pd.DataFrame({"at_s": [25.0], "rows": [7_400]})
     assert slope(pd.concat([batches(0.63), late])) == slope(batches(0.63))
+
+
+def test_a_batch_at_the_end_of_the_span_counts() -> None:
+    """As many as must be, and the last of them at its end."""
+    frame = pd.DataFrame({"at_s": [5.0, 10.0, 15.0, 20.0], "backlog": [0, 5, 10, 15]})
+    frame = frame.tail(FEWEST)
+    assert slope_per_s(frame, from_s=frame["at_s"].iloc[0], until_s=20) == pytest.approx(1.0)
 
 
 def test_empty_batches_and_too_few_say_nothing() -> None:

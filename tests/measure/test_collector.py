@@ -11,8 +11,6 @@ from harness.errors import EnvironmentFailure
 from harness.measure import collector as collecting
 from harness.measure.collector import Collector
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[dict[str, str]]:
@@ -42,6 +40,7 @@ def test_everything_is_read_in_the_order_of_arrival(client: dict[str, str]) -> N
     assert {m.copy for m in messages} == {3}
 
 
+@pytest.mark.slow
 def test_what_arrives_while_it_reads(client: dict[str, str]) -> None:
     send(client, "growing", (0, 1, b"a"))
     with Collector(client, "growing", 1, copy_header="copy") as collector:
@@ -50,6 +49,7 @@ def test_what_arrives_while_it_reads(client: dict[str, str]) -> None:
         assert collector.newest is not None
 
 
+@pytest.mark.slow
 def test_an_empty_topic(client: dict[str, str]) -> None:
     Producer(client).list_topics("nothing", timeout=10)
     with Collector(client, "nothing", 1, copy_header="copy") as collector:
@@ -57,6 +57,7 @@ def test_an_empty_topic(client: dict[str, str]) -> None:
         assert collector.newest is None
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "_LOOK_UP_S", 0.2)
     nobody = {"bootstrap.servers": "127.0.0.1:1"}

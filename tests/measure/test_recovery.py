@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,6 +77,17 @@ def test_output_that_is_visibly_later_but_not_late_is_no_zero() -> None:
     found = recovered(dict.fromkeys(range(10, 20), 1.4))
     assert found == unmeasured(Unrecovered.UNRESOLVED)
     assert recovered({10: 1.4, 13: 1.4}).seconds == 0, "two of ten are the usual jitter"
+
+
+def test_a_window_that_is_due_at_the_failure_is_among_the_first_after_it() -> None:
+    """With it more than half are on time; of the others alone one in two is."""
+    latency_s = [1.0] * 6 + [1.45] * 5
+    frame = pd.DataFrame({"due_s": [10.0 + number for number in range(11)]})
+    frame["complete_s"] = frame["due_s"] + latency_s
+    with_it = recovery(frame, failed_at_s=10.0, normal=NORMAL, until_s=30.0)
+    assert with_it.seconds == 0
+    without = recovery(frame.iloc[1:], failed_at_s=10.0, normal=NORMAL, until_s=30.0)
+    assert without.why_not is Unrecovered.UNRESOLVED
 
 
 def test_failures_far_apart_have_recoveries_of_their_own() -> None:
