@@ -133,6 +133,8 @@ def test_a_lane_does_one_thing_after_the_other() -> None:
 def test_a_declared_speed_costs_time_and_none_costs_nothing() -> None:
     assert Speed().tuples_us(10_000) == 0
     assert Speed(tuples_per_s=1_000).tuples_us(100) == 100_000
+    assert Speed(tuples_per_s=1_000).copies_us(100) == 100_000, "as fast as it computes"
+    assert Speed(tuples_per_s=1_000, copied_tuples_per_s=10_000).copies_us(100) == 10_000
     assert Speed(checkpoint_bytes_per_s=1e6).bytes_us(2_000_000) == 2_000_000
     with pytest.raises(UsageError, match="restart_s"):
         Speed(restart_s=(1.0, -1.0))

@@ -41,6 +41,8 @@ PARAMETERS: Mapping[str, str] = {
     "slots": "how many copies a node takes, one number or one for each node with commas (so many "
     "that the loss of the largest rack is borne)",
     "tuples_per_s": "the declared speed of a node (0: as fast as it is)",
+    "copied_tuples_per_s": "the declared speed at which state is copied before the first tentative "
+    "batch (that of the node)",
     "checkpoint_bytes_per_s": "the declared speed of checkpoints (0: as fast as they are)",
     "restart_s": "how long a dead node stays away at least, one number or one for each node with "
     "commas (0)",
@@ -165,6 +167,7 @@ def speed_of(given: Mapping[str, Any], nodes: int) -> Speed:
     many as there are no nodes."""
     return Speed(
         tuples_per_s=number(given, "tuples_per_s", 0.0),
+        copied_tuples_per_s=number(given, "copied_tuples_per_s", 0.0),
         checkpoint_bytes_per_s=number(given, "checkpoint_bytes_per_s", 0.0),
         restart_s=restarts_of(given, nodes),
     )

@@ -120,7 +120,7 @@ class Hosted(Copies):
         bare = _with(effect, inputs=tuple(_bare(part) for part in effect.inputs))
         cost = self._speed.tuples_us(operator.tuples(bare.inputs))
         if effect.copies_state:
-            cost += self._speed.tuples_us(operator.state_tuples(effect.state))
+            cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = now_us()
         answer = process(bare, operator)
         if isinstance(answer, told.BatchProcessed):
@@ -131,7 +131,8 @@ class Hosted(Copies):
         operator = self._operators[effect.task]
         inputs = tuple(tuple(_bare(part) for part in batch) for batch in effect.inputs)
         tuples = sum(operator.tuples(batch) for batch in inputs)
-        cost = self._speed.tuples_us(tuples + operator.state_tuples(effect.state))
+        cost = self._speed.tuples_us(tuples)
+        cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = now_us()
         self._answer_at(began, cost, rebuild(_with(effect, inputs=inputs), operator))
 

@@ -29,7 +29,10 @@ class Speed:
     """How fast a node is declared to be; 0: as fast as it is."""
 
     tuples_per_s: float = 0.0
-    """Of input, and of state that is copied."""
+    """Of input."""
+    copied_tuples_per_s: float = 0.0
+    """Of state that is copied before the first tentative batch, or rebuilt from it; 0: as fast as
+    it computes."""
     checkpoint_bytes_per_s: float = 0.0
     """What it writes to the store and reads back."""
     restart_s: tuple[float, ...] = ()
@@ -39,6 +42,7 @@ class Speed:
     def __post_init__(self) -> None:
         given = {
             "tuples_per_s": self.tuples_per_s,
+            "copied_tuples_per_s": self.copied_tuples_per_s,
             "checkpoint_bytes_per_s": self.checkpoint_bytes_per_s,
             "restart_s": min(self.restart_s, default=0.0),
         }
@@ -53,6 +57,11 @@ class Speed:
     def tuples_us(self, tuples: int) -> int:
         """How long so many tuples take at least."""
         return round(tuples * US_PER_S / self.tuples_per_s) if self.tuples_per_s else 0
+
+    def copies_us(self, tuples: int) -> int:
+        """How long copying so many tuples of state takes at least."""
+        rate = self.copied_tuples_per_s or self.tuples_per_s
+        return round(tuples * US_PER_S / rate) if rate else 0
 
     def bytes_us(self, size: int) -> int:
         """How long so many bytes take to or from the store, at least."""
