@@ -116,8 +116,8 @@ def _job(given: dict[str, Any]) -> tuple[Any, list[str]]:
 def _words(found: Advice) -> list[str]:
     lines = [found.job.describe(), ""]
     lines.append(
-        f"{'scheme':<20} {'interval':>9} {'useful':>7} {'replicas':>8} {'recovery, one node':>26} "
-        f"{'every node at once':>26}"
+        f"{'scheme':<20} {'interval':>9} {'utilization':>11} {'replicas':>8} "
+        f"{'recovery, one node':>26} {'every node at once':>26}"
     )
     lines += [_line(option) for option in found.options]
     lines.append("")
@@ -138,14 +138,14 @@ def _words(found: Advice) -> list[str]:
     lines += ["", "if the interval were chosen for another mean time to failure:"]
     lines += [
         f"  {each.factor:g} times as long: every {format_duration(each.interval_s)}, "
-        f"{each.lost:.2%} of the useful time lost"
+        f"{each.lost:.2%} of the time lost"
         for each in found.interval_if_wrong
     ]
     lines += ["", "placement:", *(f"  {text}" for text in found.placement)]
     lines += [
         "",
-        "the recorded runs that are most like this job (if simulated, without detection and "
-        "restart), and all that were measured on real servers:",
+        "recorded runs that are most like this job (if simulated, without detection and restart)"
+        + (", and all that were measured on real servers:" if len(found.live) else ":"),
     ]
     for row in [*found.nearest.itertuples(), *found.live.itertuples()]:
         lines.append(
@@ -165,7 +165,7 @@ def _words(found: Advice) -> list[str]:
 def _line(option: Option) -> str:
     interval = format_duration(option.interval_s) if option.interval_s else "–"
     return (
-        f"{option.scheme:<20} {interval:>9} {option.utilization:>7.2%} {option.extra_tasks:>8.0%} "
+        f"{option.scheme:<20} {interval:>9} {option.utilization:>11.2%} {option.extra_tasks:>8.0%} "
         f"{_span(option.recovery):>26} {_span(option.recovery_all):>26}"
     )
 

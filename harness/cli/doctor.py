@@ -45,7 +45,9 @@ def command(fetch: bool, as_json: bool) -> None:
     else:
         for finding in findings:
             click.echo(_line(finding))
-        click.echo("\nEverything is there or comes by itself." if well else "")
+        click.echo(
+            "\nNothing to do: what is not there yet is fetched by the first run." if well else ""
+        )
     if not well:
         missing = ", ".join(each.name for each in findings if each.status == "missing")
         if not as_json:
