@@ -78,7 +78,7 @@ def test_a_document_names_files_and_experiments_that_exist(path: Path) -> None:
     groups = {experiment.group for experiment in all_experiments()}
     for name in re.findall(r"`([\w./-]+/[\w.-]*)`", text):
         if name.split("/")[0] in groups and "." not in name:
-            assert find([name])
+            assert find([name.rstrip("/")])
         elif not name.startswith((*MADE, ".", "/")):
             near = (path.parent / name, ROOT / name, ROOT / f"{name}.py", ROOT / "harness" / name)
             assert any(place.exists() for place in near), name
