@@ -134,6 +134,42 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
     assert "(twin): 1 other cluster ran on the machine" in text
 
 
+@pytest.mark.parametrize(
+    ("largest", "ending", "begins"), [(10**9, "svg", b"<?xml"), (0, "png", b"\x89PNG")]
+)
+def test_a_figure_is_a_file_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, ending: str, begins: bytes
+) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    monkeypatch.setattr(build, "_LARGEST_INLINE_SVG", largest)
+    make(Store(tmp_path), toy(), settings=QUICK)
+    build.write_report(Store(tmp_path))
+    (file,) = (tmp_path / "report" / "figures").iterdir()
+    assert file.name == f"stock-toy.{ending}"
+    assert file.read_bytes().startswith(begins)
+
+
+def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -> None:
+    doubts = iter(["the twin fell behind", None, *["it fell behind every time"] * 3])
+
+    def run(point: Point, context: Context) -> Outcome:
+        return replace(square(point, context), again=next(doubts, None))
+
+    make(Store(tmp_path), toy(run), settings=QUICK)
+    campaign = Store(tmp_path).newest_campaign(
+        toy().source, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
+    )
+    assert campaign is not None
+    attempts = build._attempts(campaign)
+    words: dict[str, list[bool]] = {each["reason"]: [] for each in attempts}
+    for each in attempts:
+        words[each["reason"]].append("a newer one stands for it" in each["words"])
+    assert words == {
+        "the twin fell behind": [True],
+        "it fell behind every time": [True, True, False],
+    }, "of those that stayed in doubt the last one stands"
+
+
 def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         if point["x"] == 3 and context.repeat == 1:
