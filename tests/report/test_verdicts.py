@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,17 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
     assert "the load fell behind" in text
     assert "other processes used 40%" in text
     assert "(twin): 1 other cluster ran on the machine" in text
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [
+        (True, "yes"), (None, "–"), (3, "3"), (2 / 3, "0.6667"), (math.inf, "–"), ("x", "x"),
+        ([1, 0.5], "1, 0.5"), ({"a": 1, "b": False}, "a: 1; b: no"), ({}, "–"),
+    ],
+)  # fmt: skip
+def test_how_what_was_measured_is_shown(measured: object, shown: str) -> None:
+    assert build._number(measured) == shown
 
 
 @pytest.mark.parametrize(
