@@ -227,6 +227,32 @@ def test_the_report_is_one_file_with_every_verdict(
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 
 
+def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def negative(point: Point, context: Context) -> Outcome:
+        return Outcome(values={"y": -1})
+
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    make(Store(tmp_path), toy(negative), settings=QUICK)
+    page = build.write_report(Store(tmp_path)).index.read_text()
+    assert "1 invariant failed:" in page
+    alarm = page.split("invariant failed:")[1].split("</p>")[0]
+    assert "y is above zero" in alarm
+    assert "y rises with x" not in alarm, "a sentence of a paper that does not hold is no alarm"
+    make(Store(tmp_path / "good"), toy(), settings=SMOKE)
+    make(Store(tmp_path / "good"), toy(identifier="ppa/toy"), settings=QUICK)
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy(), toy(identifier="ppa/toy")])
+    good = build.write_report(Store(tmp_path / "good")).index
+    assert "invariant failed:" not in good.read_text()
+    assert "<b>Profile</b> quick, smoke" in good.read_text()
+    assert "my_own_run.ipynb" in (good.parent / "stock.html").read_text()
+    assert "paper_ppa.ipynb" in (good.parent / "ppa.html").read_text()
+    monkeypatch.setattr(build, "all_experiments", list)
+    empty = build.write_report(Store(tmp_path / "empty")).index.read_text()
+    assert "<b>Profile</b> nothing yet" in empty
+
+
 def test_the_report_shows_what_a_command_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
