@@ -37,13 +37,13 @@ _SHORTEST = 12
     "--cluster",
     "backend",
     metavar="NAME",
-    help="Of ONE, only runs on this kind of cluster (and what needs none).",
+    help="Of ONE, only runs on this kind of cluster, and those that need none.",
 )
 @click.option(
     "--with",
     "other_backend",
     metavar="NAME",
-    help="Of OTHER, or of ONE where there is no other, only runs on this kind.",
+    help="Of OTHER (or of ONE, if it is alone), only runs on this kind of cluster.",
 )
 @json_option
 def command(

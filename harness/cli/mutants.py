@@ -32,7 +32,7 @@ Examples:
 @click.option(
     "--count", type=click.IntRange(min=1), default=22, show_default=True, help="How many mistakes."
 )
-@click.option("--seed", type=int, default=None, help="Decides which.  [default: the usual seed]")
+@click.option("--seed", type=int, default=None, help="Decides which.  [default: 20160516]")
 @click.option(
     "--at-least",
     type=click.FloatRange(0.0, 1.0),

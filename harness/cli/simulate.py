@@ -88,8 +88,9 @@ def command(
     """Try the protocols under random failures, in virtual time.
 
     Each seed is a schedule: a topology, a scheme with its intervals and policies, a network, and
-    three to eight faults in thirty batches. When everything has healed, the stable output must
-    equal that of a run without failures, and every invariant must have held on the way. A schedule
+    three to eight faults in thirty batches, to which many seeds add more, such as nodes that start
+    late. When everything has healed, the stable output must equal that of a run without failures,
+    and every invariant must have held on the way. A schedule
     that breaks one is reduced to the faults that matter and printed with the events that led to
     it; the exit code is then 1.
     """
