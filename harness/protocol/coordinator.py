@@ -110,7 +110,7 @@ class CoordinatorMachine:
     # -- handling --------------------------------------------------------------------------
 
     def start(self, *, now: int) -> Sequence[Effect]:
-        """Read the registry of an earlier life, if there was one."""
+        """Read the registry that an earlier coordinator stored, if there was one."""
         cause = "coordinator start"
         timer = SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=SWEEP)
         return [self.ledger.load(cause), timer]
@@ -215,7 +215,7 @@ class CoordinatorMachine:
         return False
 
     def _give_up_gone(self, item: HeartbeatReceived) -> bool:
-        """Lose copies that their node had and has no more, although it lives."""
+        """Give up copies that a living node had, and has no more."""
         member = self.members[item.node]
         gone = [member.copies[key] for key in item.gone if key in member.copies]
         for copy in gone if item.boot == member.boot else ():
@@ -225,7 +225,7 @@ class CoordinatorMachine:
         return bool(gone)
 
     def _give_up_copy(self, copy: Copy, position: int, *, why: str) -> None:
-        """One that its node, which lives, cannot go on with; it had reported ``position``."""
+        """Give up one copy, although its node is alive; it had reported ``position``."""
         if copy.term is not None:
             note = self.losses.note(copy, position, cause=self._cause, why=why, now=self._now)
             self._effects.append(note)

@@ -162,7 +162,7 @@ class CopyOrdered:
 
     cause: str
     boot: int
-    """The node's life it is meant for: a later one must not start the same copy again."""
+    """The boot that it is meant for: after a later one, the node must not start this copy again."""
     task: int
     incarnation: int
     """Which copy; never used twice for one task."""
@@ -204,8 +204,8 @@ class CopyRetired:
 
 @value
 class CopiesForgotten:
-    """The node's process lives, in the same boot, and what its copies kept is gone: it drops
-    them, and none of them may come back under its number."""
+    """The node's process is the same, and what its copies kept is lost: it drops them, and none of
+    them may come back under its incarnation number."""
 
     cause: str
 

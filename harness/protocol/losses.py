@@ -5,7 +5,7 @@ be back where the lost one was. A loss that lasts for the bound (`Tentative.boun
 to the microsecond: those downstream are told to go on without it, and again at every sweep.
 
 A replica that was promoted before it was ever reported may be there or on paper only. Its node
-may speak first, for one heartbeat at most: closing a task that lives would be needless.
+may speak first, for one heartbeat at most: closing a task that is alive would be needless.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class NodeMachine:
         self._of_task: dict[int, tuple[TaskMachine, ...]] = {}
         """The same by task: one copy, or two if the coordinator wants both here."""
         self._hosted: set[tuple[int, int]] = set()
-        """Every copy that was ever here in this life."""
+        """Every copy that was here since this boot."""
         self._gone: set[tuple[int, int]] = set()
         """Of those, what the next heartbeat tells not to be here any more. If it gets lost, the
         coordinator orders them again, and so they are told again."""
@@ -111,7 +111,7 @@ class NodeMachine:
 
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
         if order.boot != self.boot:
-            return ()  # the coordinator does not know of this life yet; a heartbeat will tell it
+            return ()  # the coordinator does not know of this boot yet; a heartbeat will tell it
         key = order.task, order.incarnation
         others = self.copies_of(order.task)
         if key in self._hosted:

@@ -1,4 +1,4 @@
-"""What the coordinator decided: which copy of which task lives where. It survives a crash."""
+"""What the coordinator decided: which copy of which task runs where. It survives a crash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Copy:
     """A primary's; None for a replica."""
     node: int
     boot: int
-    """The life of the node in which it was placed; a later one has lost it."""
+    """The node's boot number when it was placed; after a later boot it is lost."""
     start: Start = Start.CHECKPOINT
     position: int = 0
     send_from: int = 0

@@ -215,7 +215,7 @@ class CoordinatorProcess:
         self._deciding: Deciding | None = None
         self._leaving = False
         self._left_us: dict[int, int] = {}
-        """Node to when its last life ended."""
+        """Node to when its last process ended."""
 
     async def run(self, commands: asyncio.Queue[dict[str, Any] | None]) -> None:
         """Follow the harness's orders until there are no more."""
@@ -235,7 +235,7 @@ class CoordinatorProcess:
         self._listener.stop()
 
     async def _begin(self, job: Job) -> None:
-        """Decide about a pass; a node that runs it already was told by an earlier life."""
+        """Decide about a pass. A node may run it already: a coordinator before this one told it."""
         self._deciding = Deciding(job, self._redis, self._members, self._emit)
         for member in self._members.values():
             member.connection.send({"begin": job.to_json()})
@@ -342,7 +342,7 @@ def main() -> None:
 
 
 def _die(emit: Emit, error: BaseException | None) -> None:
-    """A bug: say so and end, so that the harness starts another life or gives the run up."""
+    """A bug: report it and end, so that the harness starts another one or gives the run up."""
     emit({"event": "died", "error": f"{type(error).__name__}: {error}"[:8000]})
     os._exit(1)
 

@@ -26,8 +26,8 @@ from workloads.catalogue import workload_entry
 MEAN_GAP_S = 1.2
 """Between two disturbances."""
 BACK_S, RACK_BACK_S = 0.7, 4.0
-"""How long after its death a node usually lives again, alone and with its worker, beside what it
-stays away at least: before that there is nothing to kill."""
+"""How long it usually takes until a killed node is back (alone, and with its worker), beside the
+time that it is kept away: before that there is nothing to kill."""
 FIRST_S, CALM_S = 1.0, 1.5
 """A pass begins and ends without disturbances for so long."""
 RACK_GAP_S = 15.0

@@ -58,13 +58,13 @@ class Fleet:
             target=self._register, name="register nodes", daemon=True
         )
         self._boots: dict[int, int] = {}
-        """Node to the newest life that is connected."""
+        """Node to the newest boot number that is connected."""
         self.published: dict[int, int] = {}
         """In this pass, sink to the first batch that it has not reported to be published."""
         self.problems: list[Event] = []
         """In this pass, what a process could not go on with, and operators that raised."""
         self.coordinators: list[Child] = []
-        """All lives of the coordinator, the newest last."""
+        """All processes that were the coordinator, the newest last."""
         self.driver: Child | None = None
         spec = cluster.spec
         if spec.cores_per_worker < spec.nodes_per_worker:

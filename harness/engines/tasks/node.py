@@ -110,8 +110,8 @@ class NodeProcess:
             raise error
 
     async def _boot(self) -> int:
-        """The number of this life; without it nobody could tell it from the one before, so it
-        waits for a store that is away or full."""
+        """This process's boot number. Without one it cannot be told from the process before it, so
+        it waits while the store is away or full."""
         while True:
             try:
                 return await self._store.next_boot(self._arguments["node"])

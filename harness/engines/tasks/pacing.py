@@ -36,8 +36,8 @@ class Speed:
     checkpoint_bytes_per_s: float = 0.0
     """What it writes to the store and reads back."""
     restart_s: tuple[float, ...] = ()
-    """Node to the time between its death and its next life: so long the coordinator lets it wait;
-    empty: not at all."""
+    """Node to how long the coordinator keeps it waiting when it comes back after its death; empty:
+    not at all."""
 
     def __post_init__(self) -> None:
         given = {
