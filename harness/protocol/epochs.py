@@ -71,15 +71,19 @@ class Epochs:
 
     def tell(self, cause: str) -> Iterator[Effect]:
         """Buffers may be trimmed: each copy is told by its number, a later one is not meant."""
-        if self._told == self.complete or self._recovery is Recovery.LOCAL:
+        below = self.complete
+        if self._recovery is Recovery.REPLAY:
+            # Tasks may have been sent back since: a registry that is read again says less of them.
+            below = min(below, *self._assigned.positions())
+        if self._told == below or self._recovery is Recovery.LOCAL:
             return
-        self._told = self.complete
+        self._told = below
         for task, assignment in enumerate(self._assigned.tasks):
             if assignment.primary is None:
                 continue
             incarnation = assignment.primary.incarnation
             message = EpochCompleted(
-                cause=cause, task=task, incarnation=incarnation, position=self.complete
+                cause=cause, task=task, incarnation=incarnation, position=below
             )
             yield Send(cause=cause, to=task, incarnation=incarnation, message=message)
         if self._recovery is Recovery.GLOBAL and self.complete:
