@@ -59,9 +59,9 @@ class Closings(Observer):
 
     def noted(self, noted: Noted) -> None:
         note = noted.note
-        if note.event is do.CopyEvent.HOSTED and self._wiring.upstream[note.task]:
-            self._begun = True
-            self._gone.pop(note.task, None)
+        if note.event is do.CopyEvent.HOSTED:
+            self._begun = self._begun or bool(self._wiring.upstream[note.task])
+            self._gone.pop(note.task, None)  # however short it lives, between two sweeps
 
     def decided(
         self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
