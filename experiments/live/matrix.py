@@ -101,6 +101,7 @@ MEASURES = (
     "latency_p50_s", "latency_p99_s", "twin_latency_p50_s", "throughput_per_s", "accuracy_first",
     "accuracy_last", "paper_accuracy_first", "paper_accuracy_last", "tentative_share", "cpu_s",
     "twin_cpu_s", "resident_bytes", "network_bytes", "recovery_s", "recovery_at_least_s",
+    "paper_recovery_s",
     "detection_s", "output_gap_s", "replicas", "kills_done", "nodes_killed", "output_equals_truth",
     "output_equals_twin", "contradictions", "difference_from_truth", "difference_from_twin",
     "results",
@@ -213,9 +214,9 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Above the matrix: per workload, the recovery and the accuracy of what came first. Below the
-    trade: what a scheme spends without a failure against what it saves in one, a point a scheme;
-    a line joins those that no other scheme beats in both."""
+    """Above the matrix: per workload, the papers' recovery and the accuracy of what came first.
+    Below the trade: what a scheme spends without a failure against what it saves in one, a point a
+    scheme; a line joins those that no other scheme beats in both."""
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
     above, below = halves
     shown = [name for name in CONTENDERS if name in set(table["scheme"])]
@@ -223,18 +224,18 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     trade = below.subplots(2, len(WORKLOADS), sharey="row", sharex="col", squeeze=False)
     for column, (workload, scaled) in enumerate(WORKLOADS.items()):
         mine = table[table["workload"] == workload]
-        _bars(bars[0][column], mine, "recovery_s", shown)
+        _bars(bars[0][column], mine, "paper_recovery_s", shown)
         _bars(bars[1][column], mine, "paper_accuracy_first", shown)
         bars[0][column].set_title(scaled.label, loc="left")
         bars[0][column].set_xticklabels([])
         points = trades(mine)
         _trade(trade[0][column], points, "lost")
-        _trade(trade[1][column], points, "recovery_s")
+        _trade(trade[1][column], points, "back_s")
         trade[1][column].set_xlabel("processor time, no failure (s)")
-    bars[0][0].set_ylabel("recovery, as a user\nsees it (s)")
+    bars[0][0].set_ylabel("from the detection until\nall tasks are back (s)")
     bars[1][0].set_ylabel("accuracy of the first\nversions (share)")
     trade[0][0].set_ylabel("accuracy lost (share)")
-    trade[1][0].set_ylabel("recovery (s)")
+    trade[1][0].set_ylabel("until all tasks\nare back (s)")
     _legends(above, below, shown)
     cells = table.groupby(["workload", "scheme", "failures"]).size()
     runs = int(cells.max()) if len(cells) else 0
@@ -267,14 +268,15 @@ def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Sequence[str]) ->
 
 def trades(mine: pd.DataFrame) -> pd.DataFrame:
     """Per scheme, over both models of failure: ``spent`` (processor seconds of the twin), ``lost``
-    (of the accuracy of first versions), ``recovery_s``; each over the cells where it was
+    (of the accuracy of first versions), ``back_s`` (from a detection until all tasks
+    are back, the papers' recovery latency); each over the cells where it was
     measured, None where it was in none."""
     numbers = mine.assign(
         spent=pd.to_numeric(mine["twin_cpu_s"]),
         lost=1 - pd.to_numeric(mine["paper_accuracy_first"]),
-        recovery_s=pd.to_numeric(mine["recovery_s"]),
+        back_s=pd.to_numeric(mine["paper_recovery_s"]),
     )
-    return numbers.groupby("scheme", sort=False)[["spent", "lost", "recovery_s"]].mean()
+    return numbers.groupby("scheme", sort=False)[["spent", "lost", "back_s"]].mean()
 
 
 def frontier(points: pd.DataFrame, measure: str) -> list[str]:
@@ -360,15 +362,18 @@ def _cells(table: pd.DataFrame) -> list[Claim]:
 
 def _promises(table: pd.DataFrame) -> list[Claim]:
     table = table[table["scheme"].isin(OURS)]
-    recovery = _means(table, "recovery_s")
+    back = _means(table, "paper_recovery_s")
     spent = _means(table, "twin_cpu_s")
     lost = _means(table, "paper_accuracy_first")
     return [
         Claim(
-            text="Full replication recovers sooner than checkpoints alone",
+            text="With full replication all tasks are back sooner than with checkpoints alone",
             kind=ClaimKind.HYPOTHESIS,
-            held=_less(recovery, "full replication", "checkpoint"),
-            measured={"mean_recovery_s": recovery},
+            held=_less(back, "full replication", "checkpoint"),
+            measured={
+                "mean_s_from_the_detection": back,
+                "mean_s_as_a_user_sees_it": _means(table, "recovery_s"),
+            },
         ),
         Claim(
             text="PPA spends less processor time than full replication",
@@ -444,6 +449,9 @@ EXPERIMENT = Experiment(
         "and RPPG replicate half of the tasks: PPA the plan of SA, RPPG the riskiest by its "
         "equation 1 with equal probabilities. On two racks without distances there is nothing "
         "near for RAS to prefer: replicas stand on the other rack under every scheme.",
+        "Recovery is drawn as the papers define it, from the detection until all tasks are back: "
+        "where it is shorter than the time between two results, a user sees none of it, and "
+        "recovery_s in the table is 0.",
         "Exponential schedules are drawn until one kills at least one node in time; every scheme "
         "of a workload meets the same schedule. Correlated: every node of a rack at one instant. A "
         "killed node of the task engine is started again at once.",

@@ -32,7 +32,8 @@ def made_up() -> pd.DataFrame:
         row: dict[str, Any] = {
             **point, "repeat": 0, **dict.fromkeys(matrix.MEASURES, 0.5), "kills_done": 1,
             "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
-            "recovery_s": 0.2 if replicated else 2.0, "twin_cpu_s": 9.0 if replicated else 5.0,
+            "recovery_s": 0.0, "paper_recovery_s": 0.2 if replicated else 2.0,
+            "twin_cpu_s": 9.0 if replicated else 5.0,
             "paper_accuracy_first": 0.8 if point["scheme"] == "PPA" else 1.0,
         }  # fmt: skip
         rows.append(row)
@@ -71,8 +72,8 @@ def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object)
 
 def test_what_was_not_measured_is_null() -> None:
     table = made_up()
-    table["recovery_s"] = None
-    (claim,) = (c for c in matrix.claims(table) if c.text.startswith("Full replication recovers"))
+    table["paper_recovery_s"] = None
+    (claim,) = (c for c in matrix.claims(table) if c.text.startswith("With full replication"))
     assert claim.held is None
 
 
@@ -87,10 +88,10 @@ def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
 def test_a_trade_is_over_the_cells_that_were_measured() -> None:
     table = made_up()
     mine = table[table["workload"] == "word-count"].copy()
-    mine["recovery_s"] = mine["recovery_s"].where(mine["failures"] == matrix.CORRELATED)
-    assert matrix.trades(mine).loc["checkpoint", "recovery_s"] == pytest.approx(2.0)
-    mine["recovery_s"] = None
-    assert matrix.trades(mine)["recovery_s"].isna().all()
+    mine["paper_recovery_s"] = mine["paper_recovery_s"].where(mine["failures"] == matrix.CORRELATED)
+    assert matrix.trades(mine).loc["checkpoint", "back_s"] == pytest.approx(2.0)
+    mine["paper_recovery_s"] = None
+    assert matrix.trades(mine)["back_s"].isna().all()
     assert matrix.trades(mine)["lost"].notna().all()
 
 
@@ -104,7 +105,7 @@ def test_it_is_drawn() -> None:
 
 def test_no_point_of_the_trade_lies_outside_its_panel() -> None:
     table = made_up()
-    table["recovery_s"] = [float(number) for number in range(len(table))]
+    table["paper_recovery_s"] = [float(number) for number in range(len(table))]
     with styled():
         figure = new_figure(matrix.EXPERIMENT.figure_size_in)
         matrix.draw(table, figure)
