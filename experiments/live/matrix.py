@@ -449,6 +449,9 @@ EXPERIMENT = Experiment(
         "and RPPG replicate half of the tasks: PPA the plan of SA, RPPG the riskiest by its "
         "equation 1 with equal probabilities. On two racks without distances there is nothing "
         "near for RAS to prefer: replicas stand on the other rack under every scheme.",
+        "There is room on the other rack for all that is lost, so that an outage is shorter than a "
+        "batch and hardly anything comes out tentative: what a plan is worth while a rack stays "
+        "away is measured by live/query-accuracy.",
         "Recovery is drawn as the papers define it, from the detection until all tasks are back: "
         "where it is shorter than the time between two results, a user sees none of it, and "
         "recovery_s in the table is 0.",
