@@ -282,7 +282,8 @@ def _about(runs: pd.DataFrame, recoveries: pd.DataFrame, scope: str | None) -> p
     first = chosen.drop_duplicates("run").set_index("run").drop(columns="other")
     mixed = first["overlaps"].eq(True)
     first.loc[mixed, ["recovery_s", "recovery_at_least_s"]] = None
-    first.loc[mixed, "recovery_why_not"] = Unrecovered.OVERLAPPED.value
+    why_not = first["recovery_why_not"].astype(object)  # of no type where all recovered
+    first["recovery_why_not"] = why_not.mask(mixed, Unrecovered.OVERLAPPED.value)
     first = first.rename(columns={"at_s": "killed_at_s", "ended_at_s": "restarted_at_s"})
     columns = [*OF_ONE_FAILURE, "killed_at_s", "restarted_at_s"]
     hit = runs["run"].isin(first.index)
@@ -409,7 +410,7 @@ def catches_up(run: Any) -> bool | None:
     recovery = recovered(run)
     if recovery.seconds is not None:
         return True
-    if recovery.why_not is Unrecovered.DIED:
+    if recovery.why_not in (Unrecovered.DIED, Unrecovered.STALLED):
         return False
     at_least_s = recovery.at_least_s
     return None if at_least_s is None or at_least_s < ENOUGH_LOAD_S else False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,7 +21,16 @@ from harness.figures.style import new_figure, styled
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Profile
 from harness.results.tables import Results
-from tests.engines.constructed import SCHEDULE, WORKLOAD, deliveries, injected, record, truth
+from tests.engines.constructed import (
+    LOAD_S,
+    SCHEDULE,
+    START,
+    WORKLOAD,
+    deliveries,
+    injected,
+    record,
+    truth,
+)
 
 STOPPED = {start: 8.0 - (start - 7) for start in range(7, 14)}
 STOPPED_LONGER = {start: 11.0 - (start - 7) for start in range(7, 17)}
@@ -172,6 +182,23 @@ def test_output_that_never_came_back_fails_its_claim(tmp_path: Path) -> None:
     never = dict.fromkeys(range(7, 30), 60.0)
     one = {**GOOD, ("checkpoint", 1.0): record(deliveries(never), failures=injected())}
     assert any("catches up again" in t for t in failing(check(table_of(one, tmp_path), victim="x")))
+
+
+@pytest.mark.parametrize("end", [{"died": "its driver ended"}, {"stalled": True}])
+def test_an_engine_that_ended_with_the_kill_fails_its_claims(
+    tmp_path: Path, end: dict[str, Any]
+) -> None:
+    """However little of the load was left: what will never come need not be waited for."""
+    kill_s = LOAD_S - 1.0
+    late = [
+        replace(done, at_unix_s=START + kill_s, event=replace(done.event, at_s=kill_s))
+        for done in injected()[:1]
+    ]
+    rest = deliveries().query("arrival_s < @kill_s")
+    gone = record(rest, failures=late, drained=False, **end)
+    failed = failing(check(table_of({**GOOD, ("checkpoint", 1.0): gone}, tmp_path), victim="x"))
+    assert any("catches up again" in text for text in failed)
+    assert any("ground truth" in text for text in failed), "what is missing is lost"
 
 
 def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(
