@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import check, check_options, spark_conf, tabulate
+from experiments.stock._kills import catches_up, check, check_options, spark_conf, tabulate
 from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord
@@ -196,7 +196,10 @@ def test_an_engine_that_ended_with_the_kill_fails_its_claims(
     ]
     rest = deliveries().query("arrival_s < @kill_s")
     gone = record(rest, failures=late, drained=False, **end)
-    failed = failing(check(table_of({**GOOD, ("checkpoint", 1.0): gone}, tmp_path), victim="x"))
+    tables = table_of({("checkpoint", 1.0): gone}, tmp_path)
+    (run,) = tables["runs"].itertuples()
+    assert catches_up(run) is False
+    failed = failing(check(tables, victim="x"))
     assert any("catches up again" in text for text in failed)
     assert any("ground truth" in text for text in failed), "what is missing is lost"
 
