@@ -134,6 +134,27 @@ class ClusterContract:
             client.set("contract", b"kept")
             assert client.get("contract") == b"kept"
 
+    def test_the_dead_stay_dead_until_they_are_started_and_the_living_are_left_alone(
+        self, cluster: Cluster
+    ) -> None:
+        """Before any application, as the next one: what comes back starts no executor."""
+        assert not cluster.apply(Action.RESTART, "r1n1")[0].reached
+        assert cluster.apply(Action.KILL, "r1n1")[0].reached
+        assert not cluster.apply(Action.KILL, "r1n1")[0].reached
+        assert not cluster.alive()["r1n1"]
+        (victim,) = cluster.apply(Action.RESTART, "r1n1")
+        assert victim.reached
+        eventually(lambda: cluster.alive()["r1n1"], limit_s=90)
+
+    def test_a_paused_node_is_silent_until_it_is_resumed(self, cluster: Cluster) -> None:
+        if not {Action.PAUSE, Action.RESUME} <= cluster.capabilities():
+            pytest.skip(f"the {cluster.backend} backend cannot pause")
+        victims = cluster.apply(Action.PAUSE, "r2")
+        assert all(victim.reached for victim in victims)
+        assert [name for name, up in cluster.alive().items() if up] == ["r1n1", "r1n2"]
+        cluster.apply(Action.RESUME, "r2")
+        eventually(lambda: all(cluster.alive().values()))
+
     def test_an_application_stays_on_its_rack(self, cluster: Cluster, tmp_path: Path) -> None:
         """Stands before the first use of `application`, which takes every slot."""
         conf = cluster.spark_conf(racks=["r1"])
@@ -164,27 +185,6 @@ class ClusterContract:
         cluster.restore(silent)
         assert all(cluster.alive().values())
         assert application.runs_on(everywhere)
-
-    def test_a_killed_node_can_be_started_again(self, cluster: Cluster) -> None:
-        cluster.apply(Action.KILL, "r1n1")
-        (victim,) = cluster.apply(Action.RESTART, "r1n1")
-        assert victim.reached
-        eventually(lambda: cluster.alive()["r1n1"], limit_s=90)
-
-    def test_the_dead_stay_dead_and_the_living_are_left_alone(self, cluster: Cluster) -> None:
-        assert not cluster.apply(Action.RESTART, "r1n1")[0].reached
-        cluster.apply(Action.KILL, "r1n1")
-        assert not cluster.apply(Action.KILL, "r1n1")[0].reached
-        assert not cluster.alive()["r1n1"]
-
-    def test_a_paused_node_is_silent_until_it_is_resumed(self, cluster: Cluster) -> None:
-        if not {Action.PAUSE, Action.RESUME} <= cluster.capabilities():
-            pytest.skip(f"the {cluster.backend} backend cannot pause")
-        victims = cluster.apply(Action.PAUSE, "r2")
-        assert all(victim.reached for victim in victims)
-        assert [name for name, up in cluster.alive().items() if up] == ["r1n1", "r1n2"]
-        cluster.apply(Action.RESUME, "r2")
-        eventually(lambda: all(cluster.alive().values()))
 
     def test_usage_is_counted_or_says_why_not(self, cluster: Cluster) -> None:
         usage = cluster.usage()

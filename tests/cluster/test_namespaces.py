@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.cluster.base import Action, Cluster
 from harness.cluster.links import LATENCY, RATE, Link
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
@@ -168,7 +168,8 @@ def test_a_stranger_reaches_no_port_file_or_process_of_it() -> None:
 
 
 class TestLinks:
-    """Of one worker's network; no server is needed."""
+    """Of one worker's network; no server is needed. Every test makes it anew, on the same bridge,
+    and so does the cluster that comes after them."""
 
     @pytest.fixture
     def network(self, tmp_path: Path) -> Iterator[Namespaces]:
@@ -282,14 +283,3 @@ class TestNamespaceCluster(ClusterContract):
         assert here.kafka.bootstrap.startswith("10.77.0.1:")
         assert here.redis.host == "10.77.0.1"
         assert here.backend == "local-namespaces"
-
-
-@only_inside
-@pytest.mark.cluster
-def test_two_clusters_follow_each_other_on_the_same_bridge() -> None:
-    for _ in range(2):
-        with LocalCluster(
-            ClusterSpec(racks=1, memory_mb_per_worker=512), network=Namespaces()
-        ) as cluster:
-            cluster.start(silent)
-            assert all(cluster.alive().values())
