@@ -56,6 +56,8 @@ _PYTHON = "/opt/venv/bin/python"
 _KAFKA, _REDIS, _MASTER, _FIRST_WORKER = 2, 3, 4, 10
 """Last numbers of the servers' addresses."""
 _MOST_WORKERS = 240
+_REACHED_WITHIN_S = 60
+"""A broker on a busy machine says that it is up some time before it answers."""
 _POLL_S = 0.05
 
 _CONFIGURATION = PurePosixPath(CONFIGURATION)
@@ -268,7 +270,7 @@ class DockerCluster(OwnedCluster):
 
         client = AdminClient({**self._kafka.confluent(), "log_level": 0})
         try:
-            client.list_topics(timeout=15)
+            client.list_topics(timeout=_REACHED_WITHIN_S)
         except KafkaException as error:
             raise EnvironmentFailure(
                 f"Kafka runs in a container but cannot be reached at {self._kafka.bootstrap}: "

@@ -51,6 +51,8 @@ from harness.text import Notify
 
 PROBE_LIMIT_S = 180.0
 _HEALTH_EVERY_S = 5.0
+_ILL_AFTER_S = 30.0
+"""Servers on a busy machine are slow, not dead."""
 
 
 class ExternalCluster(OwnedCluster):
@@ -160,8 +162,10 @@ class ExternalCluster(OwnedCluster):
         if time.monotonic() - self._healthy_at_s < _HEALTH_EVERY_S:
             return
         try:
-            AdminClient({**self._kafka.confluent(), "log_level": 0}).list_topics(timeout=15)
-            with self._redis.client(socket_timeout=15) as client:
+            AdminClient({**self._kafka.confluent(), "log_level": 0}).list_topics(
+                timeout=_ILL_AFTER_S
+            )
+            with self._redis.client(socket_timeout=_ILL_AFTER_S) as client:
                 client.ping()
         except (KafkaException, redis.RedisError) as error:
             raise EnvironmentFailure(

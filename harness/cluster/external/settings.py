@@ -37,7 +37,7 @@ _CHECKPOINTS = ("uri", "remove")
 _EXTRA_COMMANDS = ("up", "clock", "usage", "kill_process", "up_process")
 _OF_PROCESSES = ("kill_process", "up_process")
 """Commands that have a place {pid}."""
-_DEFAULT_TIMEOUT_S = 30.0
+_DEFAULT_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
