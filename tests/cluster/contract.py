@@ -144,7 +144,7 @@ class ClusterContract:
         assert not cluster.alive()["r1n1"]
         (victim,) = cluster.apply(Action.RESTART, "r1n1")
         assert victim.reached
-        eventually(lambda: cluster.alive()["r1n1"], limit_s=90)
+        eventually(lambda: cluster.alive()["r1n1"])
 
     def test_a_paused_node_is_silent_until_it_is_resumed(self, cluster: Cluster) -> None:
         if not {Action.PAUSE, Action.RESUME} <= cluster.capabilities():

@@ -80,7 +80,7 @@ def transfer_s(host: str, size: int, *, up: bool) -> float:
         return time.monotonic() - began
 
 
-def eventually(condition: Callable[[], bool], *, limit_s: float = 30.0) -> None:
+def eventually(condition: Callable[[], bool], *, limit_s: float = 120.0) -> None:
     """Return when ``condition`` holds; fail when it does not within the limit."""
     deadline = time.monotonic() + limit_s
     while not condition():

@@ -16,6 +16,9 @@ from harness.cluster.spark import REPOSITORY
 only_inside = pytest.mark.skipif(not inside(), reason="runs inside namespaces")
 only_outside = pytest.mark.skipif(inside(), reason="runs outside")
 
+WHOLE_FILE_S = 1800
+"""For the one test that runs all of a file's in there, each of which has its own limit."""
+
 
 def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A Python in there, once it has ended."""

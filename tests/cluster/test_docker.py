@@ -226,7 +226,7 @@ def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) ->
             if keeper_too:
                 assert len(left_of(run)) == 4 + 1, "nobody has removed them yet"
                 ClusterRecords().sweep(silent, remove_made)
-            eventually(lambda: run not in {r.run for r in ClusterRecords().records()}, limit_s=120)
+            eventually(lambda: run not in {r.run for r in ClusterRecords().records()})
             assert left_of(run) == []
             assert marked(run) == []
             assert not directory.exists()

@@ -108,7 +108,7 @@ class TestLocalCluster(ClusterContract):
         before = master_log.read_text().count("Registering app")
         with driver(conf, environment, tmp_path / "log") as job:
             # It would go on asking for a minute; its first refusal is enough.
-            eventually(lambda: "Expected SaslMessage" in job.log.read_text(), limit_s=90)
+            eventually(lambda: "Expected SaslMessage" in job.log.read_text())
             assert "Failed to connect to master" in job.log.read_text()
         assert master_log.read_text().count("Registering app") == before
 

@@ -34,7 +34,13 @@ from tests.cluster.helpers import (
     transfer_s,
     unacknowledged,
 )
-from tests.cluster.inside import only_inside, only_outside, ran_inside, started_inside
+from tests.cluster.inside import (
+    WHOLE_FILE_S,
+    only_inside,
+    only_outside,
+    ran_inside,
+    started_inside,
+)
 from tests.cluster.links import check_latency, check_rate
 from tests.cluster.stranger import NOBODY, try_as_stranger
 
@@ -49,6 +55,7 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @only_outside
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.timeout(WHOLE_FILE_S)
 def test_all_of_it_inside() -> None:
     assert "skipped" in ran_inside(Path(__file__)), "what runs outside alone was skipped"
 

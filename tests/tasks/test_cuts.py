@@ -19,7 +19,7 @@ from harness.engines.tasks.engine import TaskEngine, running_engine
 from harness.engines.tasks.trial import Disturb, Disturbance, Trial
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
-from tests.cluster.inside import only_inside, only_outside, ran_inside
+from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
 from tests.tasks.live import endurance
 from workloads.wordcount import word_count
 
@@ -33,6 +33,7 @@ WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 
 
 @only_outside
+@pytest.mark.timeout(WHOLE_FILE_S)
 def test_all_of_it_inside() -> None:
     ran_inside(Path(__file__))
 

@@ -105,7 +105,7 @@ def up(client: Any, directory: Path) -> Iterator[None]:
     try:
         by_hand.do("up", "-d")
         logs = container(client, "master").logs
-        eventually(lambda: logs().count(b"Registering worker") == 2, limit_s=120)
+        eventually(lambda: logs().count(b"Registering worker") == 2)
         yield
     finally:
         by_hand.do("down", "--volumes", "--remove-orphans")
