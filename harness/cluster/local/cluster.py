@@ -183,7 +183,6 @@ class LocalCluster(OwnedCluster):
             launcher,
             java=programs.java,
             jars=programs.broker_jars,
-            options=(),
         )
         self._redis = RedisDaemon(
             launcher, program=programs.redis_server, password=secrets.token_urlsafe(24)
@@ -193,7 +192,6 @@ class LocalCluster(OwnedCluster):
             java=programs.java,
             spark_home=programs.spark_home,
             secret=self._secret,
-            options=(),
         )
         daemons.prepare()
         self._master = Master(daemons)

@@ -15,13 +15,10 @@ class KafkaBroker(Server):
 
     title = "the Kafka broker"
 
-    def __init__(
-        self, launcher: Launcher, *, java: Path, jars: Path, options: tuple[str, ...]
-    ) -> None:
+    def __init__(self, launcher: Launcher, *, java: Path, jars: Path) -> None:
         super().__init__(launcher)
         self._java = java
         self._jars = jars
-        self._options = options
         self._formatting = False
         self._identity = BrokerIdentity()
         self._home = launcher.directory / "kafka"
@@ -83,7 +80,6 @@ class KafkaBroker(Server):
             f"-Djava.io.tmpdir={self.launcher.directory / 'tmp'}",
             f"-Dkafka.logs.dir={self._home}",
             f"-Dlog4j2.configurationFile={log4j}",
-            *(self._options if name == "kafka" else ()),
             "-cp",
             f"{self._jars}/*",
             *arguments,

@@ -34,8 +34,6 @@ class SparkDaemons:
     java: Path
     spark_home: Path
     secret: str
-    options: tuple[str, ...]
-    """Further JVM options (a class-data archive)."""
     ui_key: str = field(default_factory=new_ui_key)
 
     @property
@@ -69,7 +67,6 @@ class SparkDaemons:
             *DAEMON_JAVA,
             f"-Djava.io.tmpdir={self.launcher.directory / 'tmp'}",
             f"-Dlog4j2.configurationFile={log4j}",
-            *self.options,
             "-cp",
             f"{self.spark_home}/jars/*",
             f"org.apache.spark.deploy.{main}",
