@@ -76,7 +76,9 @@ def transfer_s(host: str, size: int, *, up: bool) -> float:
             connection.sendall(b"x" * size)
         left = 1 if up else size
         while left:
-            left -= len(connection.recv(min(left, 65536)))
+            came = len(connection.recv(min(left, 65536)))
+            assert came, "the peer has closed the connection"
+            left -= came
         return time.monotonic() - began
 
 
