@@ -14,6 +14,7 @@ import pytest
 from harness.cluster.processes import (
     Machine,
     ProcessIdentity,
+    ProcessStat,
     identify,
     is_alive,
     marked,
@@ -104,14 +105,14 @@ def test_signal_all_reaches_what_is_forked_meanwhile(run: str) -> None:
         assert rest is not None
         passes = 0
 
-        def find() -> list[object]:
+        def find() -> list[ProcessStat]:
             # The child comes into sight only after the first pass, as if forked during it.
             nonlocal passes
             passes += 1
             return [s for s in marked(run) if s.pid == parent.pid or passes > 1]
 
         before = time.time()
-        done = signal_all(find, signal.SIGKILL)  # type: ignore[arg-type]
+        done = signal_all(find, signal.SIGKILL)
         assert {stat.pid for stat in done.processes} == {process.pid, child}
         assert before <= done.began_unix_s <= done.at_unix_s <= time.time()
         assert wait_until_gone([parent, rest], limit_s=10)
