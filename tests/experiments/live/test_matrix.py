@@ -14,6 +14,7 @@ from harness.claims import ClaimKind
 from harness.cluster.base import Action
 from harness.experiment import Context
 from harness.figures.style import new_figure, styled
+from harness.measure.recovery import Unrecovered
 from harness.results.record import Profile
 from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext
@@ -34,6 +35,7 @@ def made_up() -> pd.DataFrame:
             "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
             "recovery_s": 0.0, "paper_recovery_s": 0.2 if replicated else 2.0,
             "twin_cpu_s": 9.0 if replicated else 5.0,
+            "recovery_why_not": None,
             "paper_accuracy_first": 0.8 if point["scheme"] == "PPA" else 1.0,
         }  # fmt: skip
         rows.append(row)
@@ -68,6 +70,27 @@ def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object)
     row = table.loc[5]
     assert str(row["scheme"]) in broken[0]
     assert str(row["failures"]) in broken[0]
+
+
+def test_a_stock_engine_that_stalls_is_told_of_and_breaks_no_invariant() -> None:
+    table = made_up()
+    stock = table.index[table["scheme"] == "stock checkpoint"][0]
+    ours = table.index[table["scheme"] == "checkpoint"][0]
+    for row in (stock, ours):
+        table.loc[row, "output_equals_truth"] = False
+        table.loc[row, "recovery_why_not"] = Unrecovered.STALLED.value
+    broken = [claim for claim in matrix.claims(table) if claim.held is False]
+    assert [claim.kind for claim in broken] == [ClaimKind.INVARIANT, ClaimKind.HYPOTHESIS]
+    assert ", checkpoint," in broken[0].text, "the task engine may not stall"
+    assert "goes on after the failures" in broken[1].text
+
+
+def test_one_stock_worker_lives() -> None:
+    scale = matrix.SCALES[Profile.QUICK]
+    contender = matrix.CONTENDERS["stock active"]
+    context = cast(Context, SmokeContext(matrix.EXPERIMENT))
+    schedule = matrix._schedule(matrix.EXPONENTIAL, contender, scale, context, "word-count")
+    assert len({event.target for event in schedule.kills}) == 1
 
 
 def test_what_was_not_measured_is_null() -> None:
