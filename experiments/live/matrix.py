@@ -71,6 +71,8 @@ LOOKS: Mapping[str, Look] = {
 }
 EXPONENTIAL, CORRELATED = "exponential", "correlated"
 FAILURES = (EXPONENTIAL, CORRELATED)
+BRIEFLY_S = 1e-3
+"""Where the axis of recoveries begins."""
 HATCHES = {EXPONENTIAL: "", CORRELATED: "////"}
 BATCH_S = 0.5
 TRIGGER_S = 1.0
@@ -250,10 +252,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         _trade(trade[0][column], points, "lost")
         _trade(trade[1][column], points, "back_s")
         trade[1][column].set_xlabel("processor time, no failure (s)")
-    bars[0][0].set_ylabel("from the detection until\nall tasks are back (s)")
+    for axes in (*bars[0], *trade[1]):
+        axes.set_yscale("log")
+    bars[0][0].set_ylim(bottom=BRIEFLY_S)
+    bars[0][0].set_ylabel("from the detection until\nall tasks are back (s, log.)")
     bars[1][0].set_ylabel("accuracy of the first\nversions (share)")
     trade[0][0].set_ylabel("accuracy lost (share)")
-    trade[1][0].set_ylabel("until all tasks\nare back (s)")
+    trade[1][0].set_ylabel("until all tasks\nare back (s, log.)")
     _legends(above, below, shown)
     cells = table.groupby(["workload", "scheme", "failures"]).size()
     runs = int(cells.max()) if len(cells) else 0
@@ -263,15 +268,16 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Sequence[str]) -> None:
     """A pair of bars per scheme. Where there is no bar, a dash means that the value was not
     measured, and a 0 that it is zero."""
+    at_the_foot: Any = {"xycoords": ("data", "axes fraction"), "ha": "center"}
     for number, name in enumerate(shown):
         for offset, failures in zip((-0.2, 0.2), FAILURES, strict=True):
             rows = mine[(mine["scheme"] == name) & (mine["failures"] == failures)]
             value = pd.to_numeric(rows[measure]).mean()
             if np.isnan(value):
-                axes.annotate("–", (number + offset, 0), ha="center", color=GREY)
+                axes.annotate("–", (number + offset, 0.01), **at_the_foot, color=GREY)
                 continue
             if value == 0:
-                axes.annotate("0", (number + offset, 0), ha="center", color=LOOKS[name].color)
+                axes.annotate("0", (number + offset, 0.01), **at_the_foot, color=LOOKS[name].color)
                 continue
             axes.bar(
                 number + offset, value, width=0.38, color=LOOKS[name].color,
