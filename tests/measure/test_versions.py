@@ -103,6 +103,13 @@ def test_a_stable_result_after_a_tentative_one_is_a_correction() -> None:
     assert compare(seen.last, TRUTH.head(2), IDENTITY, VALUES).equal
 
 
+def test_a_correction_is_of_what_was_told_and_needs_no_undo() -> None:
+    replaced = told((0, "a", 2, "tentative"), (0, "a", 3, "stable"))
+    assert versions(replaced, IDENTITY, VALUES).corrections == 1
+    never_told = told((0, "a", 2, "undo"), (0, "a", 3, "stable"))
+    assert versions(never_told, IDENTITY, VALUES).corrections == 0
+
+
 def test_two_stable_values_contradict_whatever_was_tentative() -> None:
     delivered = told((0, "a", 3, "stable"), (0, "a", 2, "tentative"), (0, "a", 4, "stable"))
     seen = versions(delivered, IDENTITY, VALUES)
