@@ -188,8 +188,18 @@ def _schedule(
         times = [event.at_s for event in schedule.kills]
         enough = fewest <= len(times) <= most and min(times) >= begin_s
         if enough and _one_lives(schedule, len(spec.node_names), away_s):
-            return schedule
+            return schedule if away_s is None else with_restarts(schedule, away_s)
     raise AssertionError("a thousand exponential schedules, and none with a kill in time")
+
+
+def with_restarts(schedule: Schedule, away_s: float) -> Schedule:
+    """Every kill with its restart, also one that falls behind the time for which was drawn."""
+    restarts = [
+        FailureEvent(at_s=kill.at_s + away_s, action=Action.RESTART, target=kill.target)
+        for kill in schedule.kills
+    ]
+    events = sorted([*schedule.kills, *restarts], key=lambda event: event.at_s)
+    return replace(schedule, events=events)
 
 
 def _one_lives(schedule: Schedule, nodes: int, away_s: float | None) -> bool:

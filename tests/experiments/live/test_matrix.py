@@ -85,12 +85,24 @@ def test_a_stock_engine_that_stalls_is_told_of_and_breaks_no_invariant() -> None
     assert "goes on after the failures" in broken[1].text
 
 
-def test_one_stock_worker_lives() -> None:
-    scale = matrix.SCALES[Profile.QUICK]
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.PAPER])
+@pytest.mark.parametrize("workload", list(_plans.WORKLOADS))
+def test_every_stock_worker_that_is_killed_is_restarted_and_one_lives(
+    profile: Profile, workload: str
+) -> None:
+    scale = matrix.SCALES[profile]
     contender = matrix.CONTENDERS["stock active"]
     context = cast(Context, SmokeContext(matrix.EXPERIMENT))
-    schedule = matrix._schedule(matrix.EXPONENTIAL, contender, scale, context, "word-count")
-    assert len({event.target for event in schedule.kills}) == 1
+    schedule = matrix._schedule(matrix.EXPONENTIAL, contender, scale, context, workload)
+    away: set[str] = set()
+    for event in schedule.events:
+        if event.action is Action.KILL:
+            away.add(event.target)
+        else:
+            away.remove(event.target)
+        assert len(away) < len(contender.spec.node_names)
+    assert not away
+    assert schedule.events[-1].at_s < scale.load_s
 
 
 def test_what_was_not_measured_is_null() -> None:
