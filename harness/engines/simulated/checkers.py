@@ -143,13 +143,7 @@ class Bystander(Observer):
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
             self._covered = False
-        stored = cast("Registry | None", scene.store.registry)
-        wanted = {
-            (copy.task, copy.incarnation)  # a copy that was given up is no copy any more
-            for assignment in (stored.tasks if stored is not None else ())
-            for copy in (assignment.primary, assignment.replica)
-            if copy is not None
-        }
+        wanted = self._that_count(scene)
         healthy = {
             task
             for node in scene.nodes
@@ -158,6 +152,24 @@ class Bystander(Observer):
             if copy.phase is Phase.READY and (task, incarnation) in wanted
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
+
+    @staticmethod
+    def _that_count(scene: Scene) -> set[tuple[int, int]]:
+        """(task, incarnation) of the copies that a task could go on with: one that was given up is
+        no copy any more, and while a takeover is on its way no other copy can have its place."""
+        stored = cast("Registry | None", scene.store.registry)
+        found: set[tuple[int, int]] = set()
+        for task, assignment in enumerate(stored.tasks if stored is not None else ()):
+            primary, replica = assignment.primary, assignment.replica
+            takes_over = False
+            if primary is not None:
+                found.add((task, primary.incarnation))
+                machine = scene.nodes[primary.node].machine
+                copy = machine.copies.get((task, primary.incarnation)) if machine else None
+                takes_over = copy is not None and copy.term != primary.term
+            if replica is not None and not takes_over:
+                found.add((task, replica.incarnation))
+        return found
 
     def decided(self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool) -> None:
         """The coordinator was told ``item``: what has it decided?"""
