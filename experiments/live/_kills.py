@@ -37,10 +37,11 @@ def measure_kills(
     interval_s: float,
     kills: int,
     gap_s: float = KILL_GAP_S,
+    first_s: float = 2.0,
     victims: Sequence[int] = (),
 ) -> Outcome:
-    """One pass in which a node dies every ``gap_s``, each once the one before is back: those
-    numbered ``victims`` in turn, by default all."""
+    """One pass in which a node dies every ``gap_s`` from ``first_s`` on, each once the one before
+    is back: those numbered ``victims`` in turn, by default all."""
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
     from harness.engines.passes import Pass, PassPlan
@@ -52,13 +53,13 @@ def measure_kills(
     events = [
         FailureEvent(
             # Not always at the same place within a batch and between two checkpoints.
-            at_s=2 + number * gap_s + (number * 0.037) % 0.5,
+            at_s=first_s + number * gap_s + (number * 0.037) % 0.5,
             action=Action.KILL,
             target=names[number % len(names)],
         )
         for number in range(kills)
     ]
-    seconds = 2 + kills * gap_s + 1
+    seconds = first_s + kills * gap_s + 1
     plan = PassPlan(
         name="kills",
         workload=workload,

@@ -36,6 +36,8 @@ RATES_PER_S = (2_000.0, 10_000.0, 40_000.0)
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 4, Profile.PAPER: 60}
 GAP_S, LONG_GAP_S = 2.5, 5.0
 """Between two kills; the second where the state is more than `LONG_FROM`."""
+FIRST_S = 2 * CHECKPOINT_S + 0.5
+"""The first kill: a checkpoint is stored by then, however large."""
 LONG_FROM = 50 * MB
 PLACEMENT, SLOTS = (2, 4, 2, 4, 0, 3, 5), (1, 1, 2, 1, 2, 1)
 """Task to node: split and lower twice, the two counters, collect; and how many copies a node takes:
@@ -86,6 +88,7 @@ def run(point: Point, context: Context) -> Outcome:
         interval_s=INTERVAL_S,
         kills=KILLS[context.profile],
         gap_s=LONG_GAP_S if size > LONG_FROM else GAP_S,
+        first_s=FIRST_S,
         victims=VICTIMS,
     )
 
@@ -201,7 +204,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: _GRID,
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 19, Profile.PAPER: 180},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 21, Profile.PAPER: 180},
     keeps=kept,
     run=run,
     table=tabulate,
