@@ -31,6 +31,10 @@ class Results:
             return pd.DataFrame(columns=["run", *columns])
         filled = [part for part in parts if len(part)] or parts[:1]
         names = list(dict.fromkeys(name for part in filled for name in part.columns))
-        # A column that is empty in one run says nothing of its type: the other runs' holds.
+        # A column that is empty in one run says nothing of its type: the other runs' holds. One
+        # that is empty in all of them keeps its own.
         known = [part.dropna(axis="columns", how="all") for part in filled]
-        return pd.concat(known, ignore_index=True).reindex(columns=names)
+        together = pd.concat(known, ignore_index=True).reindex(columns=names)
+        empty = set(names).difference(*(part.columns for part in known))
+        own = {name: part.dtypes[name] for part in filled for name in empty & set(part.columns)}
+        return together.astype(own)

@@ -35,8 +35,19 @@ def test_a_column_that_is_empty_in_one_run_has_the_type_that_it_has_in_others(
 
 
 def test_a_column_that_is_empty_everywhere_stays(tmp_path: Path) -> None:
-    part = pd.DataFrame({"late_s": pd.Series([None], dtype=object), "count": [1]})
-    assert series(tmp_path, part, part)["late_s"].isna().all()
+    """Reasons are words: a table may get one later where no run had any."""
+    part = pd.DataFrame(
+        {
+            "why_not": pd.Series([None], dtype=object),
+            "late_s": pd.Series([None], dtype=float),
+            "count": [1],
+        }
+    )
+    found = series(tmp_path, part, part)
+    assert found["why_not"].isna().all()
+    assert str(found["why_not"].dtype) == "object"
+    assert str(found["late_s"].dtype) == "float64"
+    found.loc[0, "why_not"] = "a warning would be an error"
 
 
 def test_runs_without_a_row_are_left_out(tmp_path: Path) -> None:
