@@ -52,6 +52,9 @@ _SERIES_COLUMNS: Mapping[str, Mapping[str, str]] = {
         "detected_by": "What told the engine: a closed connection, a heartbeat.",
         "paper_recovery_s": "See the metrics below.",
         "paper_recovery_why_not": "Why there is none.",
+        "silence_s": "The longest time without a new result from then to the next failure.",
+        "twin_silence_s": "The same in the twin, in the same seconds.",
+        "output_gap_s": "See the metrics below.",
     },
     "usage": {
         "pass": "`failed` or `twin`.",
@@ -81,7 +84,12 @@ def columns(table: str) -> Mapping[str, str]:
     own = {"runs": RUN_COLUMNS, "points": POINT_COLUMNS, "claims": CLAIM_COLUMNS}
     if table in own:
         return own[table]
-    return {**dict.fromkeys(SERIES_KEYS, "As in `runs`."), **_SERIES_COLUMNS[table]}
+    return {
+        **dict.fromkeys(SERIES_KEYS, "As in `runs`."),
+        **_SERIES_COLUMNS[table],
+        "variant": "Which pass with failures, where a run has several beside one twin (the live "
+        "figures); empty where it has one.",
+    }
 
 
 def dictionary() -> str:
