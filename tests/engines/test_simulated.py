@@ -79,7 +79,7 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "seed", [55, 233, 2026, 4073, 4356, 6287, 6956, 6995, 200044, 202548, 211559]
+    "seed", [55, 233, 2026, 4073, 4356, 6287, 6956, 6995, 200044, 202548, 211559, 301665, 321857]
 )
 def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
     """Just seeds by now: what is drawn from them has changed. The bugs they found are in

@@ -161,7 +161,7 @@ class Lateness(Observer):
             if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE:
                 self._check_need(task, waiting, effect, clock)
             self._note_effect(waiting, effect)
-        if copy.phase is Phase.FENCED:
+        if copy.phase in (Phase.FENCED, Phase.FAILED):  # it does nothing any more
             waiting.due = None
             return
         if first is not None and copy.term is not None:
