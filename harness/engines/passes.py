@@ -50,7 +50,7 @@ LOOK_S = 5.0
 STALLED_S = 120.0
 """After the load, how long an engine with results to deliver may neither deliver one nor report a
 batch before it counts as stalled, which is its failure: a machine that is too busy makes it slow,
-and slow output is still output. Fixed on 2026-11-22, as for `harness.engines.tasks.trial`."""
+and slow output is still output. Fixed on 2026-11-22."""
 DRAIN_S = 90.0
 """After the load, how long the engine may take to close the last window without a failure."""
 LONGEST_DRAIN_S = 600.0

@@ -26,7 +26,7 @@ from harness.cluster.processes import send_signal
 from harness.cluster.run_directory import read_journal
 from harness.engines.base import Work
 from harness.engines.deliveries import COPY_HEADER
-from harness.engines.passes import align, load_plan
+from harness.engines.passes import HEAD_START_S, STALLED_S, align, load_plan
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.reading import Reading
 from harness.engines.topics import topics
@@ -38,12 +38,8 @@ from harness.measure.versions import Stability
 from harness.protocol.effects import CopyEvent
 from workloads.base import Workload
 
-HEAD_START_S = 0.7
 SETTLED_S = 120.0
 """How long a pass that settles waits for the copies of its scheme."""
-STALLED_S = 120.0
-"""After the load, how long the engine may publish nothing before it counts as stalled, nodes that
-come back included. On a machine that is too busy it may take longer to finish."""
 
 
 class Disturb(StrEnum):
