@@ -3,10 +3,13 @@ was measured may be from what was simulated."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from experiments.live._topology import PACED, SIMULATED
 from harness.claims import Claim, ClaimKind
+from harness.results.tables import Results
 
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
 """Columns of `harness.engines.run.together`'s table of passes that `equal_output` reads."""
@@ -21,6 +24,13 @@ which the simulator does not have."""
 def in_time(faster: float) -> str:
     """What an axis says where a run is so many times faster than the papers'."""
     return "" if faster == 1 else f"\nall times are 1/{faster:g} of the papers'"
+
+
+def passes_of(results: Results, by: Sequence[str], *more: str) -> pd.DataFrame:
+    """What the judge says of each pass: of the run's parameters those in ``by``, what
+    `equal_output` reads, and the columns ``more``; without runs a table with no row."""
+    wanted = [*by, "variant", *CHECKED, "difference_from_truth", *more]
+    return results.series("variants", by).reindex(columns=wanted)
 
 
 def equal_output(passes: pd.DataFrame) -> Claim:

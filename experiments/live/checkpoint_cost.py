@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import CHECKED, in_time
+from experiments.live._judged import in_time, passes_of
 from experiments.live._topology import SPEC, Contender, Shape
 from experiments.ppa import _random
 from experiments.ppa._recovery import RATES, SOURCES
@@ -104,9 +104,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     without them; ``passes``: what the judge says of each pass."""
     rows = results.series("costs", ("rate", "faster"))
     by = ["rate", "faster", "interval_s"]
-    passes = results.series("variants", ("rate",))
-    wanted = ["rate", "variant", *CHECKED, "difference_from_truth"]
-    passes = passes.reindex(columns=wanted)
+    passes = passes_of(results, ["rate"])
     if not len(rows):
         return {"costs": pd.DataFrame(columns=[*by, "ratio"]), "passes": passes}
     ratio = rows["cpu_s"] / rows["without_cpu_s"] - 1

@@ -27,7 +27,7 @@ from experiments.edge._runs import (
     RESTART_S,
     STRIKES_AFTER_S,
 )
-from experiments.live._judged import CHECKED, equal_output
+from experiments.live._judged import equal_output, passes_of
 from harness.claims import Claim
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
@@ -185,9 +185,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     """``throughput``: a row per mechanism, with or without failure, and second; ``passes``: what
     the judge says of each pass with a failure."""
     rows = results.series("throughput", ("mechanism",)).drop(columns="run")
-    passes = results.series("variants", ("mechanism",))
-    wanted = ["mechanism", "variant", *CHECKED, "difference_from_truth", "uncorrected"]
-    return {"throughput": rows, "passes": passes.reindex(columns=wanted)}
+    return {"throughput": rows, "passes": passes_of(results, ["mechanism"], "uncorrected")}
 
 
 def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:

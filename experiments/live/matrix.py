@@ -24,7 +24,7 @@ from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, Variant, lacking, measure_each, together
 from harness.experiment import Context, Experiment, Origin
-from harness.failures.generators import Repair, exponential
+from harness.failures.generators import Repair, exponential, one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLACK, GREY, SCHEMES, Look, stamp
 from harness.measure.recovery import Unrecovered
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS, STOCK = "tasks", "structured"
-"""Of the task engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,16 +217,8 @@ def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) 
     """Every node of a rack is killed at one instant. Its worker lives, where nodes share one, so
     that they are back in seconds and not in the time that an executor takes to start."""
     nodes = [name for name in spec.node_names if name.partition("n")[0] == rack]
-    done = (
-        {Action.KILL: at_s}
-        if away_s is None
-        else {Action.KILL: at_s, Action.RESTART: at_s + away_s}
-    )
-    return Schedule(
-        events=[
-            FailureEvent(at_s=seconds, action=action, target=TOGETHER.join(nodes))
-            for action, seconds in done.items()
-        ],
+    return replace(
+        one_target(TOGETHER.join(nodes), at_s=at_s, restart_after_s=away_s),
         origin="all nodes of a rack at once",
         parameters={"rack": rack, "at_s": at_s},
     )

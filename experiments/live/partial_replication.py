@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import CHECKED, equal_output, in_time, near
+from experiments.live._judged import equal_output, in_time, near, passes_of
 from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
@@ -125,19 +125,9 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
         return {"latencies": pd.DataFrame(columns=[*by, "mean"]), "passes": pd.DataFrame()}
     found = rows.groupby(by, sort=False)["latency_s"].agg(["mean", "count", "size"]).reset_index()
     found.loc[found["count"] < found["size"], "mean"] = np.nan  # one never came back
-    passes = results.series("variants", POINT)
     return {
         "latencies": found,
-        "passes": passes.reindex(
-            columns=[
-                *POINT,
-                "variant",
-                *CHECKED,
-                "difference_from_truth",
-                "tentative",
-                "uncorrected",
-            ]
-        ),
+        "passes": passes_of(results, POINT, "tentative", "uncorrected"),
     }
 
 

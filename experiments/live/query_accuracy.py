@@ -9,22 +9,25 @@ stands the one that is computed from the same input with the other tasks' output
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from experiments.live._judged import CHECKED, equal_output
+from experiments.live import _plans
+from experiments.live._judged import equal_output, passes_of
 from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import TOGETHER, Action
+from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.failures.generators import one_target
+from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.figures.style import BLUE, VERMILION, stamp
+from harness.planning.base import ReplicationPlan
 from harness.planning.catalogue import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -67,13 +70,17 @@ class Query:
     """How long the rack stays away: several windows begin and end meanwhile."""
 
 
-def query(name: str, seed: int) -> Query:
+WINDOWS_S = {"Q1": 4, "Q2": 6}
+
+
+def query(name: str, seed: int, *, windows_s: Mapping[str, float] = WINDOWS_S) -> Query:
     """Q1 with 20-4-1 tasks, Q2 with 8-8-8-1, as in `ppa/query-accuracy`."""
+    window_s = windows_s[name]
     if name == "Q1":
-        workload = world_cup(seed=seed, partitions=20, window_s=4, slide_s=1)
+        workload = world_cup(seed=seed, partitions=20, window_s=window_s, slide_s=1)
         return Query(workload=workload, rate_per_s=2_000, away_s=9)
     workload = traffic_jams(
-        seed=seed, users=5_000, segments=200, partitions=8, window_s=6, slide_s=2
+        seed=seed, users=5_000, segments=200, partitions=8, window_s=window_s, slide_s=2
     )
     rate_per_s = QUICKER * sum(source.share for source in workload.sources)
     return Query(workload=workload, rate_per_s=rate_per_s, away_s=13)
@@ -89,9 +96,12 @@ RATIOS: Mapping[Profile, Sequence[float]] = {
 }
 
 
+Plans = dict[tuple[str, float], ReplicationPlan]
+"""By what tells them apart beside the ratio, and by the ratio."""
+
+
 def topology_of(chosen: Query) -> Topology:
-    timeline = timeline_of(chosen.workload, start_us=START_US, batch_s=BATCH_S)
-    return program_of(chosen.workload, timeline=timeline, rate=chosen.rate_per_s).topology
+    return _plans.topology_of(chosen.workload, chosen.rate_per_s)
 
 
 def setup(tasks: int, plan: Sequence[int], away_s: float) -> Setup:
@@ -120,28 +130,31 @@ def setup(tasks: int, plan: Sequence[int], away_s: float) -> Setup:
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Every plan of one query: a twin, and the same input once for each set of tasks."""
-    name = str(point["query"])
+    """SA's plans of one query for OF and for IC."""
+
+    def plans_of(topology: Topology) -> Plans:
+        return {
+            (objective.value, ratio): planner("sa").plan(
+                topology, _random.budget(topology, ratio), objective
+            )
+            for ratio in RATIOS[context.profile]
+            for objective in Objective
+        }
+
+    return under_plans(str(point["query"]), plans_of, context, by="objective")
+
+
+def under_plans(
+    name: str, plans_of: Callable[[Topology], Plans], context: Context, *, by: str
+) -> Outcome:
+    """One query under these plans: a twin, and the same input once for each set of tasks. The
+    series ``plans`` has a row per plan: ``ratio``, ``by``, its value, and both accuracies."""
     chosen = query(name, context.seed("input", name))
     topology = topology_of(chosen)
-    plans = {
-        f"{objective.value}-{ratio:g}": planner("sa").plan(
-            topology, _random.budget(topology, ratio), objective
-        )
-        for ratio in RATIOS[context.profile]
-        for objective in Objective
-    }
-    kill = Schedule(
-        events=[
-            FailureEvent(
-                at_s=KILL_AT_S,
-                action=Action.KILL,
-                target=TOGETHER.join(SPEC.node_names[node] for node in HERE),
-            )
-        ],
-        origin="all nodes of the primaries at once",
-    )
-    labels = {plan.tasks: label for label, plan in reversed(plans.items())}
+    plans = plans_of(topology)
+    labels = {plan.tasks: f"{who}-{ratio:g}" for (who, ratio), plan in reversed(plans.items())}
+    primaries = [SPEC.node_names[node] for node in HERE]
+    kill = all_at_once(primaries, "all nodes of the primaries at once")
     variants = {
         label: Variant(setup=setup(topology.task_count, tasks, chosen.away_s), schedule=kill)
         for tasks, label in labels.items()
@@ -162,23 +175,22 @@ def run(point: Point, context: Context) -> Outcome:
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     computed = Computed(chosen, KILL_AT_S + chosen.away_s)
     rows = []
-    for label, plan in plans.items():
-        objective, _, ratio = label.partition("-")
-        context.progress(f"computing {label}")
-        found = outcomes[labels[plan.tasks]]
-        rows.append(
-            (
-                float(ratio), objective, plan.value, measured_accuracy(found, chosen),
-                computed.accuracy(topology, plan.tasks),
-            )
-        )  # fmt: skip
+    for (who, ratio), plan in plans.items():
+        context.progress(f"computing {who}-{ratio:g}")
+        measured = measured_accuracy(outcomes[labels[plan.tasks]], chosen)
+        rows.append((ratio, who, plan.value, measured, computed.accuracy(topology, plan.tasks)))
     merged = together(outcomes)
-    frame = pd.DataFrame(rows, columns=["ratio", "objective", "value", "measured", "computed"])
+    frame = pd.DataFrame(rows, columns=["ratio", by, "value", "measured", "computed"])
     return Outcome(
         values={**merged.values, "tasks": topology.task_count},
         series={"plans": frame, **merged.series},
         invalid=merged.invalid,
     )
+
+
+def all_at_once(nodes: Sequence[str], origin: str) -> Schedule:
+    """These nodes are killed at one instant; the engine starts them again."""
+    return replace(one_target(TOGETHER.join(nodes), at_s=KILL_AT_S), origin=origin)
 
 
 def on_time(windows: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
@@ -193,9 +205,19 @@ def measured_accuracy(found: Outcome, chosen: Query) -> float | None:
     """Of the first versions of the windows that began and ended while the rack was away. What came
     when it was back is missing: nobody had it while the failure lasted."""
     windows = on_time(found.series["accuracy"], found.series["results"])
-    back_s, begin = KILL_AT_S + chosen.away_s, windows["window_start_s"]
-    inside = windows[(begin >= KILL_AT_S) & (begin + chosen.workload.window_s <= back_s)]
-    there = inside[inside["arrival_s"] <= back_s + LATE_S]
+    span = KILL_AT_S, KILL_AT_S + chosen.away_s
+    return accuracy_within(windows, span, window_s=chosen.workload.window_s)
+
+
+def accuracy_within(
+    windows: pd.DataFrame, span: tuple[float, float], *, window_s: float
+) -> float | None:
+    """Of the first versions of the windows that begin and end within ``span``, in seconds of the
+    pass; None if none does. What came after its end (`LATE_S`) is missing."""
+    from_s, until_s = span
+    begin = windows["window_start_s"]
+    inside = windows[(begin >= from_s) & (begin + window_s <= until_s)]
+    there = inside[inside["arrival_s"] <= until_s + LATE_S]
     members = float(inside["members"].sum())
     return float(there["first"].sum()) / members if members else None
 
@@ -227,9 +249,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
         empty = pd.DataFrame(columns=[*by, "value", "measured", "computed"])
         return {"plans": empty, "passes": pd.DataFrame()}
     means = found.groupby(by, sort=False)[["value", "measured", "computed"]].mean().reset_index()
-    passes = results.series("variants", ("query",))
-    wanted = ["query", "variant", *CHECKED, "difference_from_truth", "tentative", "uncorrected"]
-    return {"plans": means, "passes": passes.reindex(columns=wanted)}
+    return {"plans": means, "passes": passes_of(results, ["query"], "tentative", "uncorrected")}
 
 
 def draw(table: Mapping[str, pd.DataFrame], figure: Figure) -> None:

@@ -13,27 +13,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.live import query_accuracy
-from experiments.live._judged import CHECKED, equal_output
-from experiments.live._six_nodes import SPEC, kept
-from experiments.live.query_accuracy import (
-    BATCH_S,
-    HERE,
-    KILL_AT_S,
-    QUERIES,
-    Computed,
-    measured_accuracy,
-    setup,
-    topology_of,
-)
+from experiments.live._judged import equal_output, passes_of
+from experiments.live._six_nodes import kept
+from experiments.live.query_accuracy import QUERIES, Plans, under_plans
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import TOGETHER, Action
-from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import PLANNERS, stamp
-from harness.planning.base import ReplicationPlan
 from harness.planning.catalogue import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -53,9 +40,7 @@ that of a few windows."""
 MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 
-def plans_of(
-    topology: Topology, ratios: Sequence[float]
-) -> dict[tuple[str, float], ReplicationPlan]:
+def plans_of(topology: Topology, ratios: Sequence[float]) -> Plans:
     """By planner and ratio."""
     return {
         (name, ratio): planner(name).plan(topology, _random.budget(topology, ratio))
@@ -65,52 +50,10 @@ def plans_of(
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """Every planner's plans of one query: a twin, and the same input once for each set of tasks."""
-    name = str(point["query"])
-    chosen = query_accuracy.query(name, context.seed("input", name))
-    topology = topology_of(chosen)
-    plans = plans_of(topology, RATIOS[context.profile])
-    labels = {plan.tasks: f"{who}-{ratio:g}" for (who, ratio), plan in reversed(plans.items())}
-    kill = Schedule(
-        events=[
-            FailureEvent(
-                at_s=KILL_AT_S,
-                action=Action.KILL,
-                target=TOGETHER.join(SPEC.node_names[node] for node in HERE),
-            )
-        ],
-        origin="all nodes of the primaries at once",
-    )
-    variants = {
-        label: Variant(setup=setup(topology.task_count, tasks, chosen.away_s), schedule=kill)
-        for tasks, label in labels.items()
-    }
-    wanted = LiveRun(
-        workload=chosen.workload,
-        engine="tasks",
-        setup=setup(topology.task_count, range(topology.task_count), chosen.away_s),
-        interval_s=BATCH_S,
-        rate_per_s=chosen.rate_per_s,
-        load_s=KILL_AT_S + chosen.away_s + 2,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
-    )
-    outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
-    computed = Computed(chosen, KILL_AT_S + chosen.away_s)
-    rows = []
-    for (who, ratio), plan in plans.items():
-        context.progress(f"computing {who}-{ratio:g}")
-        measured = measured_accuracy(outcomes[labels[plan.tasks]], chosen)
-        rows.append((ratio, who, plan.value, measured, computed.accuracy(topology, plan.tasks)))
-    merged = together(outcomes)
-    frame = pd.DataFrame(rows, columns=["ratio", "planner", "value", "measured", "computed"])
-    return Outcome(
-        values={**merged.values, "tasks": topology.task_count},
-        series={"plans": frame, **merged.series},
-        invalid=merged.invalid,
+    """Every planner's plans of one query."""
+    ratios = RATIOS[context.profile]
+    return under_plans(
+        str(point["query"]), lambda topology: plans_of(topology, ratios), context, by="planner"
     )
 
 
@@ -119,9 +62,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     ``passes``: what the judge says of each pass."""
     found = results.series("plans", ("query",))
     by, measures = ["query", "planner", "ratio"], ["value", "measured", "computed"]
-    passes = results.series("variants", ("query",))
-    wanted = ["query", "variant", *CHECKED, "difference_from_truth", "tentative", "uncorrected"]
-    passes = passes.reindex(columns=wanted)
+    passes = passes_of(results, ["query"], "tentative", "uncorrected")
     if not len(found):
         return {"plans": pd.DataFrame(columns=[*by, *measures]), "passes": passes}
     means = found.groupby(by, sort=False)[measures].mean().reset_index()

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import CHECKED, equal_output, in_time, near
+from experiments.live._judged import equal_output, in_time, near, passes_of
 from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
@@ -261,9 +261,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     grouped = latency_s.rename("latency_s").reset_index().groupby(by, sort=False)["latency_s"]
     found = grouped.agg(["mean", "min", "max", "count", "size"]).reset_index()
     found.loc[found["count"] < found["size"], "mean"] = np.nan  # one never came back
-    passes = results.series("variants", POINT)
-    wanted = [*POINT, "variant", *CHECKED, "difference_from_truth", "difference_from_twin"]
-    return {"latencies": found, "passes": passes.reindex(columns=wanted)}
+    return {"latencies": found, "passes": passes_of(results, POINT, "difference_from_twin")}
 
 
 def draw(table: Mapping[str, pd.DataFrame], figure: Figure) -> None:

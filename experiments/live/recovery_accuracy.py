@@ -10,39 +10,44 @@ and beside it stands the OF of the tasks that are back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from experiments.live import query_accuracy
-from experiments.live._judged import CHECKED, equal_output
+from experiments.live._judged import equal_output, passes_of
 from experiments.live._six_nodes import SPEC, kept
-from experiments.live.query_accuracy import BATCH_S, LATE_S, QUERIES, Query, on_time, topology_of
+from experiments.live.query_accuracy import (
+    BATCH_S,
+    KILL_AT_S,
+    QUERIES,
+    Query,
+    accuracy_within,
+    all_at_once,
+    on_time,
+    topology_of,
+)
 from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import TOGETHER, Action
 from harness.engines.base import Setup
 from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import PLANNERS, stamp
 from harness.planning.catalogue import recovery_order
 from harness.planning.incremental import fidelity_curve
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.model import Topology
-from workloads.traffic import traffic_jams
-from workloads.worldcup import world_cup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 NODES = len(SPEC.node_names)
-KILL_AT_S = 5.0
 FIRST_S = 2.5
 """From the kill until the first nodes are back: longer than a process needs to start."""
 SETTLE_S = 1.5
@@ -90,19 +95,7 @@ STEPS = {Profile.SMOKE: 2, Profile.QUICK: 3, Profile.PAPER: 6}
 
 def shortened(name: str, seed: int) -> Query:
     """The queries of `live/query-accuracy` with `WINDOWS_S`."""
-    whole = query_accuracy.query(name, seed)
-    if name == "Q1":
-        workload = world_cup(seed=seed, partitions=20, window_s=WINDOWS_S[name], slide_s=1)
-    else:
-        workload = traffic_jams(
-            seed=seed,
-            users=5_000,
-            segments=200,
-            partitions=8,
-            window_s=WINDOWS_S[name],
-            slide_s=2,
-        )
-    return replace(whole, workload=workload)
+    return query_accuracy.query(name, seed, windows_s=WINDOWS_S)
 
 
 def setup(tasks: int, order: Sequence[int], away_s: Sequence[float]) -> Setup:
@@ -132,12 +125,7 @@ def run(point: Point, context: Context) -> Outcome:
     )
     topology = topology_of(chosen)
     orders = {who: list(recovery_order(who).order(topology)) for who in ORDERS}
-    kill = Schedule(
-        events=[
-            FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target=TOGETHER.join(SPEC.node_names))
-        ],
-        origin="all nodes at once",
-    )
+    kill = all_at_once(SPEC.node_names, "all nodes at once")
     setups = {
         who: setup(topology.task_count, order, arrivals.away_s) for who, order in orders.items()
     }
@@ -183,12 +171,7 @@ def restored_fidelity(topology: Topology, order: Sequence[int], step: int, steps
 def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | None:
     """Of the first versions of the windows that lie between two arrivals of nodes; None if none
     does. What came after the next arrival was not there when it was asked for."""
-    from_s, until_s = arrivals.inside(step)
-    begin = windows["window_start_s"]
-    inside = windows[(begin >= from_s) & (begin + arrivals.window_s <= until_s)]
-    there = inside[inside["arrival_s"] <= until_s + LATE_S]
-    members = float(inside["members"].sum())
-    return float(there["first"].sum()) / members if members else None
+    return accuracy_within(windows, arrivals.inside(step), window_s=arrivals.window_s)
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
@@ -196,9 +179,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     ``passes``: what the judge says of each pass."""
     found = results.series("curves", ("query",))
     by, measures = ["query", "planner", "arrived"], ["value", "measured"]
-    passes = results.series("variants", ("query",))
-    wanted = ["query", "variant", *CHECKED, "difference_from_truth", "tentative", "uncorrected"]
-    passes = passes.reindex(columns=wanted)
+    passes = passes_of(results, ["query"], "tentative", "uncorrected")
     if not len(found):
         return {"curves": pd.DataFrame(columns=[*by, *measures]), "passes": passes}
     means = found.groupby(by, sort=False)[measures].mean().reset_index()

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from experiments.live._judged import CHECKED, equal_output
+from experiments.live._judged import equal_output, passes_of
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action, ClusterSpec
 from harness.engines.base import Setup
@@ -226,9 +226,7 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     """``utilization``: per depth and interval, measured and by the model; ``passes``: what the
     judge says of each pass."""
     rows = results.series("utilization", ("depth", "repeat", "cost_s", "restart_s", "kills"))
-    passes = results.series("variants", ("depth",))
-    wanted = ["depth", "variant", *CHECKED, "difference_from_truth", "failures_planned"]
-    return {"utilization": rows, "passes": passes.reindex(columns=wanted)}
+    return {"utilization": rows, "passes": passes_of(results, ["depth"], "failures_planned")}
 
 
 def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from experiments.live import query_accuracy, recovery_accuracy
-from experiments.live.recovery_accuracy import KILL_AT_S, NODES, Arrivals
+from experiments.live.query_accuracy import KILL_AT_S
+from experiments.live.recovery_accuracy import NODES, Arrivals
 from experiments.ppa.recovery_accuracy import ORDERS
 from harness.figures.style import new_figure, styled
 from harness.planning.catalogue import recovery_order
