@@ -5,7 +5,9 @@ be back where the lost one was. A loss that lasts for the bound (`Tentative.boun
 to the microsecond: those downstream are told to go on without it, and again at every sweep.
 
 A replica that was promoted before it was ever reported may be there or on paper only. Its node
-may speak first, for one heartbeat at most: closing a task that is alive would be needless.
+may speak first, for one heartbeat at most: closing a task that is alive would be needless. If it
+has the replica, ready, the task is lost no more, as if it had been known to: a replica may be some
+batches behind its primary.
 """
 
 from __future__ import annotations
@@ -75,14 +77,13 @@ class Losses:
             self.tasks.pop(replica.task, None)
 
     def note_heartbeat(self, item: HeartbeatReceived) -> None:
-        """Whoever is back where it was is lost no more."""
+        """Whoever is back where it was, or was there as a replica, is lost no more."""
         for report in item.copies:
             loss = self.tasks.get(report.task)
-            if loss is None:
-                continue
             primary = self._assigned.tasks[report.task].primary
-            current = primary is not None and primary.incarnation == report.incarnation
-            if current and report.ready and report.position >= loss.position:
+            if loss is None or primary is None or primary.incarnation != report.incarnation:
+                continue
+            if report.ready and (_was_replica(primary) or report.position >= loss.position):
                 del self.tasks[report.task]
 
     def close(self, *, cause: str, now: int, again: bool = False) -> Iterator[Effect]:
@@ -113,7 +114,7 @@ class Losses:
     def _due(self, loss: Loss, primary: Copy | None) -> int:
         assert self._bound_us is not None, "only a coordinator that closes has a bound"
         due = loss.since + self._bound_us
-        if primary is None or primary.term == primary.incarnation:
+        if primary is None or not _was_replica(primary):
             return due  # it is placed as a primary: there was nothing before the loss
         if self._members[primary.node].heard_at > loss.since:
             return due  # its node has spoken, and did not have it, or it would be back
@@ -136,3 +137,8 @@ class Losses:
                 before_term=before_term,
             )
             yield Send(cause=cause, to=below, incarnation=None, message=message)
+
+
+def _was_replica(primary: Copy) -> bool:
+    """It was promoted; a copy that is placed as a primary has one number for both."""
+    return primary.term != primary.incarnation

@@ -35,6 +35,19 @@ def test_a_replica_that_was_not_reported_yet_may_be_there() -> None:
     assert closings(cluster, 3000) == [], "it is there: the loss is over"
 
 
+def test_a_replica_that_is_there_may_be_behind_its_primary() -> None:
+    """It was reported by nobody before the loss, and comes to light two batches behind."""
+    cluster = Cluster(replicated=(0,), tentative=Tentative())
+    cluster.beat(0, 1, 2, now=0)
+    cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
+    cluster.disconnect(0, now=LOST_AT_US)
+    primary = cluster.primary(0)
+    assert primary is not None
+    heard = cluster.beat(primary.node, now=1500, copies=[report(primary, position=4, term=None)])
+    assert sent(heard, told.UpstreamClosed) == [], "it goes on where its primary was"
+    assert closings(cluster, 2000) == []
+
+
 def test_a_replica_that_its_node_does_not_have_is_not_waited_for() -> None:
     cluster = lost()
     cluster.beat(2, now=1500)

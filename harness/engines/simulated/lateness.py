@@ -25,7 +25,8 @@ task when it has been computed; a sink appends it when it has been computed or, 
 later, when the partition has been claimed and the records before it are confirmed.
 
 *Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
-claims its partition, with the order.
+claims its partition, with the order. An order of an earlier coordinator than the one that gave
+its node the last order promotes nobody.
 
 *Closes in time.* That is the coordinator's promise, and is looked at by `closings`.
 
@@ -39,6 +40,7 @@ How long computing takes is not bounded here: Property 1 is about waiting.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from harness.engines.simulated.checkers import InvariantBroken
 from harness.engines.simulated.observing import Observer, Scene
@@ -70,6 +72,7 @@ NOTED = frozenset(
 """What changes a bystander's books."""
 
 
+ORDERS = frozenset(get_args(told.Order))
 SILENT = frozenset(
     {
         told.ReplayRequested,
@@ -97,12 +100,17 @@ class Lateness(Observer):
         self._scene = scene
         self._copies: list[dict[tuple[int, int], Waiting]] = [{} for _ in options.nodes]
         """Per node, by task and incarnation."""
+        self._obeys = [(0, 0) for _ in options.nodes]
+        """Per node, its boot and the highest term of a coordinator that has given it orders."""
         self._loading = False
         self.begun = 0
         """How many batches were begun under a deadline."""
 
     def before(self, number: int, task: int, item: told.NodeInput, clock: int) -> None:
         """A node is about to handle ``item``: was anything due before?"""
+        if type(item) in ORDERS:
+            told_by = (self._scene.nodes[number].boot, item.coordinator)  # type: ignore[union-attr]  # orders have one
+            self._obeys[number] = max(self._obeys[number], told_by)
         books, machine = self._copies[number], self._scene.nodes[number].machine
         assert machine is not None, "who is dead is handed nothing"
         for copy in machine.copies_of(task):
@@ -150,7 +158,11 @@ class Lateness(Observer):
             width = len(self._wiring.upstream[task])
             waiting = Waiting(item, width, self._options.scheme.window, self._rules)
             self._copies[number][task, incarnation] = waiting
-        if isinstance(item, told.CopyPromoted) and item.term != waiting.term:
+        if (
+            isinstance(item, told.CopyPromoted)
+            and item.term != waiting.term
+            and item.coordinator == self._obeys[number][1]
+        ):
             waiting.term = item.term
             if copy.phase is Phase.READY:
                 self._check_office(task, waiting, effects)
