@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from experiments.live._cpu import CpuWatch
 from harness.results.record import Outcome, Profile
@@ -33,7 +34,8 @@ LOAD_S = {
     Profile.PAPER: (60.0, 10.0, 30.0),
 }
 """Seconds that are measured; of warm-up of the task engine, once for its processes; and of warm-up
-of the stock engine before every run, because its virtual machines compile what they run often."""
+of the stock engine, once for every workload on an application, because its virtual machines compile
+what they run often: each later run of the workload finds them warmer than the first one did."""
 WORDS, TOP = "word count", "top 100"
 
 _STATE = "spark.sql.streaming.stateStore.providerClass"
@@ -56,6 +58,10 @@ STOCK: Mapping[str, Mapping[str, str]] = {
 }
 """What the stock engine is tried with: where state lives, and how many parts it has (a core each,
 or a slot each)."""
+
+
+_RAN: WeakKeyDictionary[Engine, set[str]] = WeakKeyDictionary()
+"""The workloads that each engine that is up has run."""
 
 
 def workload_named(name: str) -> Workload:
@@ -88,8 +94,10 @@ def measure_rate(
     load_s, first_s, stock_s = LOAD_S[context.profile]
     directory = cluster.scratch(f"live-{context.directory.name}")
     passes = [("rate", load_s)]
-    if stock or not engine.used:
+    ran = _RAN.setdefault(engine, set())
+    if not (workload.name in ran if stock else engine.used):
         passes.insert(0, ("warm-up", stock_s if stock else first_s))
+    ran.add(workload.name)
     for name, seconds in passes:
         plan = PassPlan(
             name=name,

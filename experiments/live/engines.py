@@ -470,7 +470,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: [*_QUICK, *_FURTHER],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 26, Profile.PAPER: 180},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 23, Profile.PAPER: 180},
     keeps=lambda point: (
         KEPT if point["engine"] == TASKS else f"{point['engine']} {point['settings']}"
     ),

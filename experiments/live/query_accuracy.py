@@ -5,11 +5,14 @@ else. The rack is killed and stays away for some seconds: meanwhile what comes o
 computed by the plan's tasks alone, and its accuracy is the share of the twin's answers that it has.
 Then the rack comes back, and every tentative result is corrected. Beside the measured accuracy
 stands the one that is computed from the same input with the other tasks' outputs left out.
+
+The runs also have the plans of DP, SA and greedy, which `live/query-fidelity` shows: one twin
+serves them all, and plans of the same tasks share a pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,7 @@ from experiments.live import _plans
 from experiments.live._judged import equal_output, passes_of
 from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
+from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
@@ -96,8 +100,14 @@ RATIOS: Mapping[Profile, Sequence[float]] = {
 }
 
 
+CONTESTED: Mapping[Profile, Sequence[float]] = {
+    Profile.SMOKE: (),
+    Profile.QUICK: (0.3,),
+    Profile.PAPER: (0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
+}
+"""The budgets for which the planners are compared."""
 Plans = dict[tuple[str, float], ReplicationPlan]
-"""By what tells them apart beside the ratio, and by the ratio."""
+"""By who made them (SA for an objective, or a planner, for OF), and by the ratio."""
 
 
 def topology_of(chosen: Query) -> Topology:
@@ -129,29 +139,37 @@ def setup(tasks: int, plan: Sequence[int], away_s: float) -> Setup:
     )
 
 
+def by_objective(topology: Topology, ratios: Sequence[float]) -> Plans:
+    """SA's plans for OF and for IC."""
+    return {
+        (objective.value, ratio): planner("sa").plan(
+            topology, _random.budget(topology, ratio), objective
+        )
+        for ratio in ratios
+        for objective in Objective
+    }
+
+
+def by_planner(topology: Topology, ratios: Sequence[float]) -> Plans:
+    """DP's, SA's and greedy's."""
+    return {
+        (name, ratio): planner(name).plan(topology, _random.budget(topology, ratio))
+        for ratio in ratios
+        for name in CONTESTANTS
+    }
+
+
 def run(point: Point, context: Context) -> Outcome:
-    """SA's plans of one query for OF and for IC."""
-
-    def plans_of(topology: Topology) -> Plans:
-        return {
-            (objective.value, ratio): planner("sa").plan(
-                topology, _random.budget(topology, ratio), objective
-            )
-            for ratio in RATIOS[context.profile]
-            for objective in Objective
-        }
-
-    return under_plans(str(point["query"]), plans_of, context, by="objective")
-
-
-def under_plans(
-    name: str, plans_of: Callable[[Topology], Plans], context: Context, *, by: str
-) -> Outcome:
-    """One query under these plans: a twin, and the same input once for each set of tasks. The
-    series ``plans`` has a row per plan: ``ratio``, ``by``, its value, and both accuracies."""
+    """One query under all plans: a twin, and the same input once for each set of tasks. The series
+    ``plans`` has a row per plan: ``ratio``, ``objective`` or ``planner``, its value, and both
+    accuracies."""
+    name = str(point["query"])
     chosen = query(name, context.seed("input", name))
     topology = topology_of(chosen)
-    plans = plans_of(topology)
+    plans = {
+        **by_objective(topology, RATIOS[context.profile]),
+        **by_planner(topology, CONTESTED[context.profile]),
+    }
     labels = {plan.tasks: f"{who}-{ratio:g}" for (who, ratio), plan in reversed(plans.items())}
     primaries = [SPEC.node_names[node] for node in HERE]
     kill = all_at_once(primaries, "all nodes of the primaries at once")
@@ -178,9 +196,20 @@ def under_plans(
     for (who, ratio), plan in plans.items():
         context.progress(f"computing {who}-{ratio:g}")
         measured = measured_accuracy(outcomes[labels[plan.tasks]], chosen)
-        rows.append((ratio, who, plan.value, measured, computed.accuracy(topology, plan.tasks)))
+        by = ("objective", "planner")[who in CONTESTANTS]
+        rows.append(
+            {
+                "ratio": ratio,
+                "objective": None,
+                "planner": None,
+                by: who,
+                "value": plan.value,
+                "measured": measured,
+                "computed": computed.accuracy(topology, plan.tasks),
+            }
+        )
     merged = together(outcomes)
-    frame = pd.DataFrame(rows, columns=["ratio", by, "value", "measured", "computed"])
+    frame = pd.DataFrame(rows)
     return Outcome(
         values={**merged.values, "tasks": topology.task_count},
         series={"plans": frame, **merged.series},
@@ -244,12 +273,18 @@ def table(results: Results) -> dict[str, pd.DataFrame]:
     """``plans``: per query, objective and ratio the plan's value, measured and computed accuracy;
     ``passes``: what the judge says of each pass."""
     found = results.series("plans", ("query",))
-    by = ["query", "objective", "ratio"]
-    if not len(found):
-        empty = pd.DataFrame(columns=[*by, "value", "measured", "computed"])
-        return {"plans": empty, "passes": pd.DataFrame()}
-    means = found.groupby(by, sort=False)[["value", "measured", "computed"]].mean().reset_index()
-    return {"plans": means, "passes": passes_of(results, ["query"], "tentative", "uncorrected")}
+    return {
+        "plans": means_by(found, "objective"),
+        "passes": passes_of(results, ["query"], "tentative", "uncorrected"),
+    }
+
+
+def means_by(plans: pd.DataFrame, who: str) -> pd.DataFrame:
+    """Per query, ratio and ``who`` ("objective" or "planner"), of those plans that have one, over
+    the repetitions."""
+    by, measures = ["query", who, "ratio"], ["value", "measured", "computed"]
+    mine = plans.reindex(columns=[*by, *measures]).dropna(subset=[who])
+    return mine.groupby(by, sort=False)[measures].mean().reset_index()
 
 
 def draw(table: Mapping[str, pd.DataFrame], figure: Figure) -> None:
@@ -369,7 +404,7 @@ EXPERIMENT = Experiment(
     keeps=kept,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 100.0, Profile.PAPER: 500.0},
+    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 150.0, Profile.PAPER: 800.0},
     run=run,
     table=table,
     draw=draw,

@@ -1,72 +1,41 @@
 """ppa ICDE Fig. 13 = TKDE Fig. 15, live: plans of DP, SA and greedy by the accuracy of live output.
 
-The queries, machines and failure of `live/query-accuracy`: all primaries on one rack, the replicas
-of a plan on the other, and the first rack is away for some seconds. Planners that choose the same
-tasks share a pass.
+The runs of `live/query-accuracy`: all primaries on one rack, the replicas of a plan on the other,
+and the first rack is away for some seconds. Planners that choose the same tasks share a pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from experiments.live import query_accuracy
 from experiments.live._judged import equal_output, passes_of
-from experiments.live._six_nodes import kept
-from experiments.live.query_accuracy import QUERIES, Plans, under_plans
+from experiments.live.query_accuracy import QUERIES, means_by
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment, Origin
 from harness.figures.style import PLANNERS, stamp
-from harness.planning.catalogue import planner
-from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-from harness.topology.model import Topology
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RATIOS: Mapping[Profile, Sequence[float]] = {
-    Profile.SMOKE: (0.3,),
-    Profile.QUICK: (0.3,),
-    Profile.PAPER: (0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
-}
 CLOSE = 0.1
 """SA is "quite close" to DP if it is nowhere further below it than this; a live run's accuracy is
 that of a few windows."""
 MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 
-def plans_of(topology: Topology, ratios: Sequence[float]) -> Plans:
-    """By planner and ratio."""
-    return {
-        (name, ratio): planner(name).plan(topology, _random.budget(topology, ratio))
-        for ratio in ratios
-        for name in CONTESTANTS
-    }
-
-
-def run(point: Point, context: Context) -> Outcome:
-    """Every planner's plans of one query."""
-    ratios = RATIOS[context.profile]
-    return under_plans(
-        str(point["query"]), lambda topology: plans_of(topology, ratios), context, by="planner"
-    )
-
-
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """``plans``: per query, planner and ratio the plan's OF, measured and computed accuracy;
     ``passes``: what the judge says of each pass."""
     found = results.series("plans", ("query",))
-    by, measures = ["query", "planner", "ratio"], ["value", "measured", "computed"]
     passes = passes_of(results, ["query"], "tentative", "uncorrected")
-    if not len(found):
-        return {"plans": pd.DataFrame(columns=[*by, *measures]), "passes": passes}
-    means = found.groupby(by, sort=False)[measures].mean().reset_index()
-    return {"plans": means, "passes": passes}
+    return {"plans": means_by(found, "planner"), "passes": passes}
 
 
 def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
@@ -121,7 +90,6 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
     ]
 
 
-GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
 EXPERIMENT = Experiment(
     id="live/query-fidelity",
     paper="Faultline, beside " + _random.CONFERENCE,
@@ -129,12 +97,13 @@ EXPERIMENT = Experiment(
     title="Plans of DP, SA and greedy by the accuracy of live tentative output",
     statement="SA is quite close to DP, which is optimal; greedy has the worst performance.",
     origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=kept,
-    grid={Profile.SMOKE: GRID[1:], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 80.0, Profile.PAPER: 500.0},
-    run=run,
+    chooses=query_accuracy.EXPERIMENT.chooses,
+    keeps=query_accuracy.EXPERIMENT.keeps,
+    runs_of=query_accuracy.EXPERIMENT.id,
+    grid=query_accuracy.EXPERIMENT.grid,
+    repeats=query_accuracy.EXPERIMENT.repeats,
+    seconds_per_run=query_accuracy.EXPERIMENT.seconds_per_run,
+    run=query_accuracy.EXPERIMENT.run,
     table=table,
     draw=draw,
     claims=claims,

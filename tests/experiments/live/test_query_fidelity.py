@@ -48,9 +48,36 @@ def test_nothing_measured_nothing_judged() -> None:
 @pytest.mark.parametrize("name", query_accuracy.QUERIES)
 def test_plans_fit_into_their_budget_and_differ(name: str) -> None:
     topology = query_accuracy.topology_of(query_accuracy.query(name, 1))
-    plans = query_fidelity.plans_of(topology, (0.3,))
+    plans = query_accuracy.by_planner(topology, (0.3,))
     assert all(len(plan.tasks) <= 7 for plan in plans.values())
     assert plans["greedy", 0.3].tasks != plans["sa", 0.3].tasks
+
+
+def test_each_figure_shows_its_own_plans_of_the_shared_runs() -> None:
+    runs = pd.DataFrame(
+        [
+            {"query": "Q1", "ratio": 0.3, "objective": objective, "planner": who, "value": share,
+             "measured": share, "computed": share}
+            for objective, who, share in (
+                ("of", None, 0.5), ("of", None, 0.7), (None, "sa", 0.4), (None, "dp", 0.9)
+            )
+        ]
+    )  # fmt: skip
+    assert query_accuracy.means_by(runs, "objective")["value"].tolist() == [0.6]
+    planners = query_accuracy.means_by(runs, "planner")
+    assert dict(zip(planners["planner"], planners["value"], strict=True)) == {"sa": 0.4, "dp": 0.9}
+
+
+def test_runs_without_plans_of_planners_leave_an_empty_figure() -> None:
+    """As in the smoke profile."""
+    runs = pd.DataFrame(
+        [{"query": "Q1", "ratio": 0.6, "objective": "of", "planner": None, "value": 0.5,
+          "measured": 0.5, "computed": 0.5}]
+    )  # fmt: skip
+    table = {**made_up(), "plans": query_accuracy.means_by(runs, "planner")}
+    assert [claim.held for claim in query_fidelity.claims(table)] == [True, None, None]
+    with styled():
+        query_fidelity.draw(table, new_figure())
 
 
 def test_it_is_drawn() -> None:
