@@ -24,7 +24,13 @@ from statistics import median
 from time import perf_counter, process_time
 
 from harness.cluster.local import network
-from harness.cluster.local.network import INSIDE_VARIABLE, NAMESPACES, Loopback, Namespaces, Network
+from harness.cluster.local.network import (
+    INSIDE_VARIABLE,
+    NAMESPACES,
+    LocalNetwork,
+    Loopback,
+    Namespaces,
+)
 from harness.results.provenance import ROOT
 
 PORT, WORKER = 4713, "r1w1"
@@ -46,7 +52,7 @@ with socket.create_server(("0.0.0.0", {PORT})) as server:
 
 
 @contextmanager
-def peer(laid: Network, host: str) -> Iterator[None]:
+def peer(laid: LocalNetwork, host: str) -> Iterator[None]:
     """A program where the worker is, which answers or takes bytes."""
     command = laid.within(WORKER, [sys.executable, "-S", "-c", _PEER])
     with subprocess.Popen(command) as process:
@@ -98,7 +104,10 @@ def study() -> Iterator[dict[str, object]]:
         (Path(directory) / "processes.jsonl").touch()
         cable.open("network-study", Path(directory), {WORKER: cable.worker_host(1, 1)})
         try:
-            ways: Sequence[tuple[str, Network]] = (("loopback", Loopback()), (NAMESPACES, cable))
+            ways: Sequence[tuple[str, LocalNetwork]] = (
+                ("loopback", Loopback()),
+                (NAMESPACES, cable),
+            )
             for _ in range(ROUNDS):
                 for name, laid in ways:
                     host = laid.worker_host(1, 1)

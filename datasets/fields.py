@@ -59,7 +59,7 @@ class Layout:
     def decode(self, values: Sequence[bytes] | NDArray[np.uint8]) -> dict[str, NDArray[np.int64]]:
         """The columns of these records: bytes objects, or one array of shape ``(n, size)``.
 
-        The records must be whole: filter markers and strangers out by their length first.
+        The records must be whole: leave out markers, and whatever else has another length, before.
         """
         if isinstance(values, np.ndarray):
             text = values.reshape(-1, self.size)

@@ -113,7 +113,7 @@ class Incidents:
     """How long it jams its segment; 0 for half of them."""
 
 
-class Plan:
+class IncidentPlan:
     """Where and when incidents happen in one partition, as far as anyone has asked so far."""
 
     def __init__(self, population: Population, seed: int, partition: int) -> None:
@@ -189,9 +189,9 @@ class _PlannedSource(BlockSource):
         self.population = population
 
     @cached_property
-    def _plans(self) -> list[Plan]:
+    def _plans(self) -> list[IncidentPlan]:
         partitions = range(self.population.partitions)
-        return [Plan(self.population, self._seed, partition) for partition in partitions]
+        return [IncidentPlan(self.population, self._seed, partition) for partition in partitions]
 
 
 class Reports(_PlannedSource):
@@ -248,7 +248,7 @@ class Locations(_PlannedSource):
         speed += random.integers(-SPREAD_KMH, SPREAD_KMH, len(indices), endpoint=True)
         return LOCATION.encode({"user": user, "segment": segment, "speed": np.maximum(speed, 0)})
 
-    def _jammed(self, plan: Plan, indices: Ints, segment: Ints) -> NDArray[np.bool_]:
+    def _jammed(self, plan: IncidentPlan, indices: Ints, segment: Ints) -> NDArray[np.bool_]:
         """Whether each record's segment is jammed when the record is due."""
         at_s = indices * self.population.partitions / self.population.location_rate
         earliest = int((at_s[0] - JAM_S[1]) * plan.report_rate)

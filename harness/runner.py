@@ -44,7 +44,7 @@ from harness.results.record import (
     Record,
     point_key,
 )
-from harness.results.store import Campaign, Store
+from harness.results.store import Campaign, RecordStore
 from harness.seeds import DEFAULT_SEED
 
 
@@ -86,7 +86,7 @@ class PlannedRun:
         return self.skipped is None and not self.done and SideBySide.takes(self.experiment)
 
 
-class Observer(Protocol):
+class RunObserver(Protocol):
     """Whoever watches: the progress display, or nobody."""
 
     def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
@@ -133,7 +133,7 @@ class _RunContext:
     repeat: int
     directory: Path
     pool: ClusterPool
-    observer: Observer
+    observer: RunObserver
     engine: str = ""
     """The live engine that it has measured; empty before and without one."""
 
@@ -192,9 +192,9 @@ class Runner:
 
     def __init__(
         self,
-        store: Store,
+        store: RecordStore,
         make_cluster: Callable[[ClusterSpec], Cluster],
-        observer: Observer,
+        observer: RunObserver,
         *,
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
@@ -437,10 +437,10 @@ class Runner:
             why = str(error)
         except Exception:
             why = traceback.format_exc()
-        self._bury(context.directory)
+        self._close_after_failure(context.directory)
         return None, why
 
-    def _bury(self, scratch: Path) -> None:
+    def _close_after_failure(self, scratch: Path) -> None:
         """Stop what a failed run left, but keep its logs beside its record."""
         where = self._pool.run_directory
         if where is not None:

@@ -21,7 +21,7 @@ from harness.report import build
 from harness.report.verdicts import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Profile
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from harness.runner import Runner
 from tests.test_runner import SMOKE, no_cluster
 from tests.toys import Watcher
@@ -50,7 +50,7 @@ def test_an_experiment_is_described_for_every_profile(experiment: Experiment) ->
 @pytest.mark.parametrize("experiment", WITHOUT_SERVERS, ids=lambda e: e.id)
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
-    store, watcher = Store(tmp_path), Watcher()
+    store, watcher = RecordStore(tmp_path), Watcher()
     runner = Runner(store, no_cluster, watcher)
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
     ((_, campaign),) = watcher.campaigns

@@ -20,7 +20,7 @@ from harness.experiment import Context, Experiment, Origin
 from harness.pool import LOG_BYTES, ClusterPool
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from harness.runner import (
     PlannedRun,
     Runner,
@@ -41,7 +41,7 @@ def measured(name: str, **changes: Any) -> Experiment:
     return replace(toy(identifier=name), origin=Origin.MEASURED, **changes)
 
 
-def make(store: Store, *experiments: Experiment, settings: RunSettings = SMOKE) -> Watcher:
+def make(store: RecordStore, *experiments: Experiment, settings: RunSettings = SMOKE) -> Watcher:
     watcher = Watcher()
     runner = Runner(store, no_cluster, watcher)
     runner.execute(runner.plan(experiments, settings), settings)
@@ -49,7 +49,7 @@ def make(store: Store, *experiments: Experiment, settings: RunSettings = SMOKE) 
 
 
 def test_every_point_is_run_and_kept(tmp_path: Path) -> None:
-    watcher = make(Store(tmp_path), toy())
+    watcher = make(RecordStore(tmp_path), toy())
     assert [r.values["y"] for r in watcher.finished] == [1, 4, 9, 1, 4, 9]
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete
@@ -61,7 +61,7 @@ def test_every_point_is_run_and_kept(tmp_path: Path) -> None:
 
 def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> None:
     def campaign(experiment: Experiment, backend: str) -> str:
-        store = Store(tmp_path / backend)
+        store = RecordStore(tmp_path / backend)
         runner = Runner(store, no_cluster, Watcher(), backend=BACKENDS[backend])
         (record,) = runner.execute(runner.plan([experiment], SMOKE)[:1], SMOKE)
         return record.campaign
@@ -73,8 +73,8 @@ def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> N
 
 
 def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy())
-    assert make(Store(tmp_path), toy()).finished == []
+    make(RecordStore(tmp_path), toy())
+    assert make(RecordStore(tmp_path), toy()).finished == []
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:
     ],
 )
 def test_another_question_is_measured_anew(tmp_path: Path, settings: RunSettings) -> None:
-    make(Store(tmp_path), toy())
-    assert len(make(Store(tmp_path), toy(), settings=settings).finished) == 6
+    make(RecordStore(tmp_path), toy())
+    assert len(make(RecordStore(tmp_path), toy(), settings=settings).finished) == 6
 
 
 def test_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
         return square(point, context)
 
     with pytest.raises(KeyboardInterrupt):
-        make(Store(tmp_path), toy(run))
+        make(RecordStore(tmp_path), toy(run))
     assert not list(tmp_path.glob("records/.partial-*"))
-    resumed = make(Store(tmp_path), toy())
+    resumed = make(RecordStore(tmp_path), toy())
     assert [(r.point["x"], r.repeat) for r in resumed.finished] == [(3, 0), (1, 1), (2, 1), (3, 1)]
 
 
@@ -109,11 +109,11 @@ def test_a_failed_run_is_recorded_and_tried_again(tmp_path: Path) -> None:
             raise EnvironmentFailure("the broker died", remedy="look at its log")
         return square(point, context)
 
-    first = make(Store(tmp_path), toy(run))
+    first = make(RecordStore(tmp_path), toy(run))
     assert [r.status for r in first.finished] == [OK, FAILED, FAILED, OK] * 2
     assert "the broker died" in (first.finished[1].reason or "")
     assert not first.campaigns[0][1].complete
-    again = make(Store(tmp_path), toy())
+    again = make(RecordStore(tmp_path), toy())
     assert [r.point["x"] for r in again.finished] == [2, 2]
     assert again.campaigns[0][1].complete
 
@@ -143,7 +143,7 @@ def test_the_logs_of_a_failed_run_are_kept_beside_its_record(tmp_path: Path) -> 
     held: list[Path] = []
     cluster = Failing(tmp_path / "cluster")
     runner = Runner(
-        Store(tmp_path), lambda spec: cast(Cluster, cluster), Watcher(), hold=held.append
+        RecordStore(tmp_path), lambda spec: cast(Cluster, cluster), Watcher(), hold=held.append
     )
     settings = replace(SMOKE, repeats=1)
     runner.execute(runner.plan([toy(run)], settings)[:1], settings)
@@ -159,7 +159,7 @@ def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         raise ZeroDivisionError("oh")
 
-    watcher = make(Store(tmp_path), toy(run))
+    watcher = make(RecordStore(tmp_path), toy(run))
     assert {r.status for r in watcher.finished} == {FAILED}
     assert "ZeroDivisionError: oh" in (watcher.finished[0].reason or "")
 
@@ -168,7 +168,7 @@ def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         return replace(square(point, context), invalid="the load fell behind")
 
-    watcher = make(Store(tmp_path), toy(run))
+    watcher = make(RecordStore(tmp_path), toy(run))
     assert {r.status for r in watcher.finished} == {INVALID}
     assert [r.attempt for r in watcher.finished] == [1, 2, 3] * 6
     assert watcher.campaigns[0][1].valid == []
@@ -187,13 +187,13 @@ def test_a_run_in_trouble_is_made_again_by_the_same_command(tmp_path: Path, trou
             return replace(outcome, **{trouble: why})  # type: ignore[arg-type]  # one of two fields
         return square(point, context)
 
-    watcher = make(Store(tmp_path), toy(run))
+    watcher = make(RecordStore(tmp_path), toy(run))
     assert [r.attempt for r in watcher.finished] == [1, 2, 3, 1, 1, 1, 1, 1]
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete
     assert all(record.again is None for record in campaign.records)
     assert [record.attempt for record in campaign.others] == [1, 2]
-    assert make(Store(tmp_path), toy()).finished == []
+    assert make(RecordStore(tmp_path), toy()).finished == []
 
 
 def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
         return "odd" if point["x"] in (1, 3) else "even"
 
     watcher = make(
-        Store(tmp_path),
+        RecordStore(tmp_path),
         measured("stock/a", keeps=parity),
         measured("stock/b", keeps=parity),
         measured("stock/c"),
@@ -217,8 +217,8 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
 
 def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
     (experiment,) = find(["intervals/dag-delay"])
-    elsewhere = make(Store(tmp_path / "a"), experiment).finished
-    here = make(Store(tmp_path / "b"), replace(experiment, alone=True)).finished
+    elsewhere = make(RecordStore(tmp_path / "a"), experiment).finished
+    here = make(RecordStore(tmp_path / "b"), replace(experiment, alone=True)).finished
     assert [record.point for record in elsewhere] == [record.point for record in here]
     assert [record.values for record in elsewhere] == [record.values for record in here]
     assert {record.campaign for record in elsewhere} == {record.campaign for record in here}
@@ -234,20 +234,24 @@ def test_a_run_that_its_servers_failed_is_made_once_more(tmp_path: Path) -> None
         raise RuntimeError("a mistake of ours")
 
     once = RunSettings(profile=Profile.SMOKE, repeats=1)
-    attempts = [r.attempt for r in make(Store(tmp_path / "a"), toy(run), settings=once).finished]
+    attempts = [
+        r.attempt for r in make(RecordStore(tmp_path / "a"), toy(run), settings=once).finished
+    ]
     assert attempts == [1, 2] * 3
-    attempts = [r.attempt for r in make(Store(tmp_path / "b"), toy(defect), settings=once).finished]
+    attempts = [
+        r.attempt for r in make(RecordStore(tmp_path / "b"), toy(defect), settings=once).finished
+    ]
     assert attempts == [1, 1, 1]
 
 
 def test_runs_that_two_figures_show_are_made_once(tmp_path: Path) -> None:
     first = toy(identifier="stock/toy")
     view = replace(toy(identifier="stock/a-view"), runs_of="stock/toy")
-    watcher = make(Store(tmp_path), first, view)
+    watcher = make(RecordStore(tmp_path), first, view)
     assert len(watcher.finished) == 6
     assert {record.experiment for record in watcher.finished} == {"stock/toy"}
     assert [campaign.complete for _, campaign in watcher.campaigns] == [True, True]
-    assert make(Store(tmp_path), view).finished == [], "they are there for each of them"
+    assert make(RecordStore(tmp_path), view).finished == [], "they are there for each of them"
 
 
 def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> None:
@@ -256,24 +260,24 @@ def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> N
             return Outcome(skipped="this engine has no such scheme")
         return square(point, context)
 
-    watcher = make(Store(tmp_path), toy(run))
+    watcher = make(RecordStore(tmp_path), toy(run))
     assert [r.status for r in watcher.finished] == [OK, SKIPPED, OK] * 2
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete
     assert {r.reason for r in campaign.skipped} == {"this engine has no such scheme"}
-    assert make(Store(tmp_path), toy(run)).finished == [], "asking again changes nothing"
+    assert make(RecordStore(tmp_path), toy(run)).finished == [], "asking again changes nothing"
 
 
 def test_cheapest_first(tmp_path: Path) -> None:
     dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
-    watcher = make(Store(tmp_path), dear, cheap)
+    watcher = make(RecordStore(tmp_path), dear, cheap)
     assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
     assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1)
 
 
 def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: Path) -> None:
     watcher = make(
-        Store(tmp_path),
+        RecordStore(tmp_path),
         measured("stock/late"),
         toy(identifier="stock/long", seconds=9),
         measured("stock/early", early=True),
@@ -285,7 +289,7 @@ def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: 
 
 def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:
     cut = measured("stock/toy", actions=frozenset({Action.CUT}))
-    watcher = make(Store(tmp_path), cut)
+    watcher = make(RecordStore(tmp_path), cut)
     assert [record.status for record in watcher.finished] == [SKIPPED] * 6
     assert watcher.estimate_s == 0
     assert "need cut, which a local cluster cannot do" in str(watcher.finished[0].reason)
@@ -308,19 +312,19 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     with (
-        Store(tmp_path).locked(),
+        RecordStore(tmp_path).locked(),
         pytest.raises(UsageError, match="another run"),
-        Store(tmp_path).locked(),
+        RecordStore(tmp_path).locked(),
     ):
         pass
 
 
 def test_a_corrupt_record_is_named_and_left_out(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy())
     broken = min(tmp_path.glob("records/stock/toy/*/*/record.json"))
     broken.write_text("{")
     warnings: list[str] = []
-    store = Store(tmp_path, warn=warnings.append)
+    store = RecordStore(tmp_path, warn=warnings.append)
     assert len(store.read("stock/toy", machine_name())) == 5
     assert str(broken) in warnings[0]
 
@@ -328,22 +332,22 @@ def test_a_corrupt_record_is_named_and_left_out(tmp_path: Path) -> None:
 def test_a_full_disk_says_so_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy())
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("harness.results.store.os.fsync", full)
     with pytest.raises(EnvironmentFailure, match="No space left") as caught:
-        make(Store(tmp_path), toy(), settings=replace(SMOKE, again=True))
+        make(RecordStore(tmp_path), toy(), settings=replace(SMOKE, again=True))
     assert caught.value.exit_code == 3
-    assert len(Store(tmp_path).read("stock/toy", machine_name())) == 6
+    assert len(RecordStore(tmp_path).read("stock/toy", machine_name())) == 6
 
 
 def test_an_option_that_nothing_takes_is_refused(tmp_path: Path) -> None:
     settings = replace(SMOKE, options={"failures": tmp_path / "f.yaml"})
     with pytest.raises(UsageError, match="--failures changes nothing"):
-        make(Store(tmp_path), toy(), settings=settings)
+        make(RecordStore(tmp_path), toy(), settings=settings)
 
 
 def test_an_edit_while_it_runs_does_not_tear_a_campaign_apart(
@@ -351,10 +355,10 @@ def test_an_edit_while_it_runs_does_not_tear_a_campaign_apart(
 ) -> None:
     edits = iter(range(100))
     monkeypatch.setattr("harness.runner.code_fingerprint", lambda _: f"edit {next(edits)}")
-    watcher = make(Store(tmp_path), toy())
+    watcher = make(RecordStore(tmp_path), toy())
     assert {record.code for record in watcher.finished} == {"edit 0"}
     assert watcher.campaigns[0][1].complete
-    assert len(make(Store(tmp_path), toy()).finished) == 6, "the next command sees the edit"
+    assert len(make(RecordStore(tmp_path), toy()).finished) == 6, "the next command sees the edit"
 
 
 def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
@@ -363,7 +367,7 @@ def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
     experiment = toy(accepts=frozenset({"failures"}))
     for text, runs in (("a", 6), ("a", 0), ("b", 6)):
         file.write_text(text)
-        watcher = make(Store(tmp_path), experiment, settings=settings)
+        watcher = make(RecordStore(tmp_path), experiment, settings=settings)
         assert len(watcher.finished) == runs
 
 

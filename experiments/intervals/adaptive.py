@@ -20,9 +20,9 @@ from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION,
 from harness.intervals.adaptive import (
     Drift,
     Fixed,
+    IntervalPolicy,
     IntervalTuner,
     Oracle,
-    Policy,
     Tuned,
     simulate_policies,
 )
@@ -114,7 +114,7 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values=values, series={"policies": frame})
 
 
-def _policies(world: Drift, runs: int, candidates: int) -> dict[str, Policy]:
+def _policies(world: Drift, runs: int, candidates: int) -> dict[str, IntervalPolicy]:
     times = np.linspace(0.0, HORIZON_S, 2001)
     rates, costs = world.failure_rate_per_s(times), world.cost_s(times)
     mean = _t_star_s(float(rates.mean()), float(costs.mean()))

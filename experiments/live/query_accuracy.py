@@ -65,7 +65,7 @@ COLOURS = {"of": BLUE, "ic": VERMILION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class LiveQuery:
     """One of the papers' queries as it is run here."""
 
     workload: Workload
@@ -77,17 +77,17 @@ class Query:
 WINDOWS_S = {"Q1": 4, "Q2": 6}
 
 
-def query(name: str, seed: int, *, windows_s: Mapping[str, float] = WINDOWS_S) -> Query:
+def query(name: str, seed: int, *, windows_s: Mapping[str, float] = WINDOWS_S) -> LiveQuery:
     """Q1 with 20-4-1 tasks, Q2 with 8-8-8-1, as in `ppa/query-accuracy`."""
     window_s = windows_s[name]
     if name == "Q1":
         workload = world_cup(seed=seed, partitions=20, window_s=window_s, slide_s=1)
-        return Query(workload=workload, rate_per_s=2_000, away_s=9)
+        return LiveQuery(workload=workload, rate_per_s=2_000, away_s=9)
     workload = traffic_jams(
         seed=seed, users=5_000, segments=200, partitions=8, window_s=window_s, slide_s=2
     )
     rate_per_s = QUICKER * sum(source.share for source in workload.sources)
-    return Query(workload=workload, rate_per_s=rate_per_s, away_s=13)
+    return LiveQuery(workload=workload, rate_per_s=rate_per_s, away_s=13)
 
 
 QUICKER = 6.0
@@ -110,7 +110,7 @@ Plans = dict[tuple[str, float], ReplicationPlan]
 """By who made them (SA for an objective, or a planner, for OF), and by the ratio."""
 
 
-def topology_of(chosen: Query) -> Topology:
+def topology_of(chosen: LiveQuery) -> Topology:
     return _plans.topology_of(chosen.workload, chosen.rate_per_s)
 
 
@@ -230,7 +230,7 @@ def on_time(windows: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
     return windows.assign(arrival_s=windows["window_start_s"].map(arrival_s))
 
 
-def measured_accuracy(found: Outcome, chosen: Query) -> float | None:
+def measured_accuracy(found: Outcome, chosen: LiveQuery) -> float | None:
     """Of the first versions of the windows that began and ended while the rack was away. What came
     when it was back is missing: nobody had it while the failure lasted."""
     windows = on_time(found.series["accuracy"], found.series["results"])
@@ -254,7 +254,7 @@ def accuracy_within(
 class Computed:
     """The same query on the same input with dead tasks' outputs left out."""
 
-    def __init__(self, chosen: Query, seconds: float) -> None:
+    def __init__(self, chosen: LiveQuery, seconds: float) -> None:
         self._workload = chosen.workload
         timeline = timeline_of(chosen.workload, start_us=START_US, batch_s=BATCH_S)
         program = program_of(chosen.workload, timeline=timeline, rate=chosen.rate_per_s)

@@ -180,7 +180,7 @@ def run(point: Point, context: Context) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class PassKills:
     """The kills of one pass under one contender."""
 
     contender: str
@@ -203,7 +203,9 @@ class Pass:
         ]
 
 
-def _passes(at_s: Mapping[str, Mapping[int, float]], scale: Scale, point: Point) -> Iterator[Pass]:
+def _passes(
+    at_s: Mapping[str, Mapping[int, float]], scale: Scale, point: Point
+) -> Iterator[PassKills]:
     """Every contender's. Storm takes so long that single failures would run into one another: it
     has two passes, each with every other one of them, and they are `STORM_APART_S` apart."""
     for contender in CONTENDERS:
@@ -216,7 +218,7 @@ def _passes(at_s: Mapping[str, Mapping[int, float]], scale: Scale, point: Point)
                 chosen = kills[part::apart]
                 if apart > 1:
                     chosen = _moved_apart(chosen, STORM_APART_S / scale.faster)
-                yield Pass(contender=contender, failure=failure, part=part, at_s=dict(chosen))
+                yield PassKills(contender=contender, failure=failure, part=part, at_s=dict(chosen))
 
 
 def _moved_apart(kills: Sequence[tuple[int, float]], least_s: float) -> list[tuple[int, float]]:
@@ -227,7 +229,9 @@ def _moved_apart(kills: Sequence[tuple[int, float]], least_s: float) -> list[tup
     return found
 
 
-def _simulated(shape: Shape, passes: Sequence[Pass], scale: Scale, context: Context) -> Outcome:
+def _simulated(
+    shape: Shape, passes: Sequence[PassKills], scale: Scale, context: Context
+) -> Outcome:
     """The same topology, placement, rates, speed and failures in virtual time."""
     rows = []
     for each in passes:

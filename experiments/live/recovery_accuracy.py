@@ -23,7 +23,7 @@ from experiments.live.query_accuracy import (
     BATCH_S,
     KILL_AT_S,
     QUERIES,
-    Query,
+    LiveQuery,
     accuracy_within,
     all_at_once,
     on_time,
@@ -93,7 +93,7 @@ class Arrivals:
 STEPS = {Profile.SMOKE: 2, Profile.QUICK: 3, Profile.PAPER: 6}
 
 
-def shortened(name: str, seed: int) -> Query:
+def shortened(name: str, seed: int) -> LiveQuery:
     """The queries of `live/query-accuracy` with `WINDOWS_S`."""
     return query_accuracy.query(name, seed, windows_s=WINDOWS_S)
 

@@ -80,7 +80,7 @@ SCALES: Mapping[Profile, Scale] = {
 """The paper profile is the papers' own scale but for the length of the run."""
 
 
-class Query:
+class PaperQuery:
     """One of the papers' queries with its input, ready to be run in part."""
 
     def __init__(self, name: str, profile: Profile, seed: int) -> None:
@@ -128,9 +128,9 @@ def q1_topology() -> Topology:
 
 
 @lru_cache(maxsize=4)
-def query(name: str, profile: Profile, seed: int) -> Query:
+def query(name: str, profile: Profile, seed: int) -> PaperQuery:
     """The query called ``name``, one of `QUERIES`."""
-    return Query(name, profile, seed)
+    return PaperQuery(name, profile, seed)
 
 
 Choice = Callable[[Topology, int], ReplicationPlan]

@@ -26,7 +26,7 @@ from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import Schedule
-from harness.measure.recovery import Recovery, Unrecovered, bounds_of_mean
+from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
@@ -396,10 +396,10 @@ def stops(run: Any) -> bool | None:
     return bool(run.output_gap_s > JITTER_TRIGGERS * run.interval_s)
 
 
-def recovered(run: Any) -> Recovery:
+def recovered(run: Any) -> OutputRecovery:
     """A run's first recovery as it stands in its record."""
     why_not = None if pd.isna(run.recovery_why_not) else Unrecovered(run.recovery_why_not)
-    return Recovery(
+    return OutputRecovery(
         seconds=None if pd.isna(run.recovery_s) else float(run.recovery_s),
         at_least_s=None if pd.isna(run.recovery_at_least_s) else float(run.recovery_at_least_s),
         why_not=why_not,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.advice.evidence import Failure, Fit, SchemeName, evidence, fit, live
+from harness.advice.evidence import FailureKind, Fit, SchemeName, evidence, fit, live
 from harness.advice.job import Job
 from harness.intervals.utilization import CheckpointedSystem
 from harness.planning.structure_aware import StructureAware
@@ -152,7 +152,7 @@ def advise(
     fits = {
         (scheme, failure): fit(rows, scheme, failure)
         for scheme in (SchemeName.REPLAY, SchemeName.CHECKPOINT, SchemeName.ACTIVE)
-        for failure in Failure
+        for failure in FailureKind
     }
     interval_s, system = _interval(job)
     utilization = float(system.utilization(interval_s))
@@ -175,7 +175,7 @@ def advise(
         placement=_placement(job),
         plan=names,
         nearest=_nearest(job, interval_s, fits),
-        live=live(results, fits[SchemeName.CHECKPOINT, Failure.NODE]),
+        live=live(results, fits[SchemeName.CHECKPOINT, FailureKind.NODE]),
         off_by={
             f"{scheme}, {failure}": found.off_by
             for (scheme, failure), found in fits.items()
@@ -225,7 +225,7 @@ def _if_wrong(job: Job, system: CheckpointedSystem, interval_s: float) -> Sequen
     return found
 
 
-Fits = Mapping[tuple[SchemeName, Failure], Fit | None]
+Fits = Mapping[tuple[SchemeName, FailureKind], Fit | None]
 
 
 def _range(
@@ -249,23 +249,23 @@ def _again_s(job: Job, since_s: float) -> float:
 
 
 def _replay(job: Job, fits: Fits) -> Option:
-    ranges: dict[Failure, Range | None] = dict.fromkeys(Failure)
+    ranges: dict[FailureKind, Range | None] = dict.fromkeys(FailureKind)
     notes = ["no checkpoint at all: the input of all windows must still be in the log"]
     if job.window_s is None:
         notes.append("give the window (--window) to know its recovery")
     else:
-        for failure in Failure:
-            depth = (job.depth + 1) / 2 if failure is Failure.NODE else job.depth
+        for failure in FailureKind:
+            depth = (job.depth + 1) / 2 if failure is FailureKind.NODE else job.depth
             again_s = _again_s(job, job.window_s * depth)
             ranges[failure] = _range(
                 job, fits[SchemeName.REPLAY, failure], (again_s, again_s, again_s), 0.0
             )
-    expected = ranges[Failure.NODE]
+    expected = ranges[FailureKind.NODE]
     lost = job.failure_rate_per_s * expected.expected_s if expected else 0.0
     return Option(
         scheme=SchemeName.REPLAY,
-        recovery=ranges[Failure.NODE],
-        recovery_all=ranges[Failure.ALL],
+        recovery=ranges[FailureKind.NODE],
+        recovery_all=ranges[FailureKind.ALL],
         first_output_s=None,
         output_fidelity=0.0,
         extra_tasks=0.0,
@@ -283,12 +283,12 @@ def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> 
             (process[0], process[1], process[2]),
             job.transfer_s,
         )
-        for failure in Failure
+        for failure in FailureKind
     }
     return Option(
         scheme=SchemeName.CHECKPOINT,
-        recovery=ranges[Failure.NODE],
-        recovery_all=ranges[Failure.ALL],
+        recovery=ranges[FailureKind.NODE],
+        recovery_all=ranges[FailureKind.ALL],
         first_output_s=None,
         output_fidelity=0.0,
         extra_tasks=0.0,
@@ -299,7 +299,7 @@ def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> 
 
 
 def _takeover(job: Job, fits: Fits) -> Range | None:
-    found = fits[SchemeName.ACTIVE, Failure.NODE]
+    found = fits[SchemeName.ACTIVE, FailureKind.NODE]
     if found is None:
         return None
     took = found.predict(0.0, 0.0)
@@ -382,7 +382,7 @@ def _nearest(job: Job, interval_s: float, fits: Fits) -> pd.DataFrame:
     }
     parts = []
     for (scheme, failure), found in fits.items():
-        if found is None or failure is not Failure.NODE:
+        if found is None or failure is not FailureKind.NODE:
             continue
         work = found.runs["process_s"] + found.runs["load_s"]
         distance = (work - wanted[scheme]).abs()

@@ -41,7 +41,7 @@ class SchemeName(StrEnum):
     ACTIVE = "active replication"
 
 
-class Failure(StrEnum):
+class FailureKind(StrEnum):
     """What fails."""
 
     NODE = "one node"
@@ -49,7 +49,7 @@ class Failure(StrEnum):
     """The worst case of a rack's failure."""
 
 
-_EXPERIMENTS = {"ppa/recovery-single": Failure.NODE, "ppa/recovery-correlated": Failure.ALL}
+_EXPERIMENTS = {"ppa/recovery-single": FailureKind.NODE, "ppa/recovery-correlated": FailureKind.ALL}
 _TASK_INPUT_PER_SOURCE = 2.0
 """In the papers' recovery topology a task takes twice what a source task gives."""
 _LEVELS = len(_recovery.LEVELS)
@@ -70,7 +70,7 @@ def evidence(results: Library) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _of_experiment(results: Library, experiment: str, failure: Failure) -> pd.DataFrame:
+def _of_experiment(results: Library, experiment: str, failure: FailureKind) -> pd.DataFrame:
     runs = results.wide(experiment)
     runs = runs[runs["engine"] == _latency.SIMULATED] if len(runs) else runs
     rows = []
@@ -97,13 +97,13 @@ def _of_experiment(results: Library, experiment: str, failure: Failure) -> pd.Da
 
 
 def _ideal(
-    contender: str, window_s: float, rate: float, failure: Failure
+    contender: str, window_s: float, rate: float, failure: FailureKind
 ) -> tuple[SchemeName, float, float, float | None]:
     machine, into_task = _recovery.MACHINE, _TASK_INPUT_PER_SOURCE * rate
     if contender in _latency.ACTIVE:
         return SchemeName.ACTIVE, 0.0, 0.0, None
     if contender == _latency.REPLAY:
-        depth = _LEVELS if failure is Failure.ALL else _mean_level()
+        depth = _LEVELS if failure is FailureKind.ALL else _mean_level()
         again = into_task * window_s * depth
         return SchemeName.REPLAY, again * machine.tuple_us / 1e6, 0.0, None
     interval_s = float(_latency.CONTENDERS[contender].checkpoint_s)
@@ -187,7 +187,7 @@ class Fit:
         return float(np.exp(np.quantile(wrong, 0.9)))
 
 
-def fit(rows: pd.DataFrame, scheme: SchemeName, failure: Failure) -> Fit | None:
+def fit(rows: pd.DataFrame, scheme: SchemeName, failure: FailureKind) -> Fit | None:
     """The fit of one scheme and kind of failure; None where there are too few runs."""
     mine = rows[(rows["scheme"] == scheme) & (rows["failure"] == failure)]
     if len(mine) < FEWEST_RUNS:

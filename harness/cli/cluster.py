@@ -103,7 +103,7 @@ def down(run: str | None, *, as_json: bool) -> None:
     ended = []
     for record in chosen:
         _note(f"taking down {record.directory}")
-        records.bury(record, remove_made)
+        records.clean_up(record, remove_made)
         ended.append(record.run)
     ended.extend(record.run for record in records.sweep(_note, remove_made))
     if as_json:

@@ -33,10 +33,10 @@ def command(fetch: bool, as_json: bool) -> None:
     """
     from harness.cluster import surroundings
     from harness.cluster.ownership import state_directory
-    from harness.environment.doctor import Options, examine, ready
+    from harness.environment.doctor import CheckOptions, examine, ready
 
     findings = [
-        *examine(Options(runs=state_directory(), fetch=fetch)),
+        *examine(CheckOptions(runs=state_directory(), fetch=fetch)),
         *surroundings.examine(),
     ]
     well = ready(findings)

@@ -24,7 +24,7 @@ from harness.report.build import ReportWriter, WrittenReport
 from harness.report.verdicts import Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
-from harness.results.store import Campaign, Store
+from harness.results.store import Campaign, RecordStore
 from harness.runner import PlannedRun, Runner, RunSettings, seconds_left
 from harness.text import format_duration
 
@@ -36,7 +36,7 @@ def measure(
 ) -> int:
     """Make every run that is not there yet; returns the exit code."""
     check_out(asked.out)
-    store = Store(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
     campaigns: dict[tuple[str, Profile], Campaign] = {}
 

@@ -83,7 +83,7 @@ def command(
     from harness.nightly.metrics import chosen_with_live
     from harness.nightly.trends import write_trends
     from harness.results.provenance import machine_name
-    from harness.results.store import Store
+    from harness.results.store import RecordStore
     from harness.seeds import DEFAULT_SEED, derive_seed
 
     loops, ratios = chosen_with_live(metrics)
@@ -98,7 +98,7 @@ def command(
         loops,
         side,
         revisions.working_tree(),
-        claims=claims_tonight(Store(out, warn=to_stderr)),
+        claims=claims_tonight(RecordStore(out, warn=to_stderr)),
         last=nights[-1] if nights else None,
         pairs=pairs or PAIRS,
         seed=derive_seed(DEFAULT_SEED, "night", len(nights)),

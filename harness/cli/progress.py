@@ -26,7 +26,7 @@ _LONGEST_POINT = 60
 
 
 class ProgressDisplay:
-    """An `harness.runner.Observer`: two live lines on a terminal, plain lines elsewhere."""
+    """An `harness.runner.RunObserver`: two live lines on a terminal, plain lines elsewhere."""
 
     def __init__(self, on_experiment: Callable[[Experiment, Campaign], None]) -> None:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)

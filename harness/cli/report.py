@@ -27,14 +27,16 @@ def command(out: Path, strict: bool, as_json: bool) -> None:
     from harness.cli.measure import FAILED_CLAIM, exit_code, verdict_line
     from harness.errors import UsageError
     from harness.report.build import write_report
-    from harness.results.store import Store
+    from harness.results.store import RecordStore
 
     if not (out / "records").is_dir():
         raise UsageError(
             f"nothing has been measured into {out} yet",
             remedy="run ./faultline reproduce first, or name its directory with --out DIR",
         )
-    report = write_report(Store(out, warn=lambda text: click.echo(f"faultline: {text}", err=True)))
+    report = write_report(
+        RecordStore(out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    )
     if as_json:
         claims = [document for item in report.judged for document in item.documents()]
         emit_json({"report": str(report.index), "claims": claims})

@@ -219,5 +219,5 @@ def backend_of(record: ClusterRecord) -> Backend:
 
 
 def remove_made(record: ClusterRecord) -> None:
-    """Remove what the cluster's backend made for it, as `ClusterRecords.bury` asks."""
+    """Remove what the cluster's backend made for it, as `ClusterRecords.clean_up` asks."""
     backend_of(record).remove(record)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.links import Link, demand
+from harness.cluster.links import WorkerLink, demand
 from harness.cluster.processes import HostProcess
 from harness.errors import UsageError
 from harness.text import Notify
@@ -132,7 +132,7 @@ CLOCK_LIMIT_S = 0.05
 
 
 class Cluster(ABC):
-    """Kafka, Redis, a Spark master and its workers, up together and gone together."""
+    """Kafka, Redis, a Spark master and its workers, started and stopped together."""
 
     backend: str
     """"local", "docker" or "external"."""
@@ -266,7 +266,7 @@ class Cluster(ABC):
         trying; known once the cluster is started."""
         return frozenset()
 
-    def shape(self, target: str, link: Link | None) -> None:
+    def shape(self, target: str, link: WorkerLink | None) -> None:
         """Lay a link under every worker of a node or rack, until another one, None, or `restore`.
 
         It lies beneath all that the worker sends and receives, and outlives its processes. Raises

@@ -39,7 +39,7 @@ def main(run: str) -> None:
     if record is None or record.owner is None:
         return
     wait_for_end(record.owner)
-    records.bury(record, remove_made)
+    records.clean_up(record, remove_made)
 
 
 if __name__ == "__main__":

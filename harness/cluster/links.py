@@ -26,7 +26,7 @@ _PACKETS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class WorkerLink:
     """What everything that a worker sends passes, and everything that it receives."""
 
     bytes_per_s: float | None = None
@@ -52,7 +52,7 @@ class Link:
         return frozenset(rate | ({LATENCY} if self.latency_s else set()))
 
 
-def orders(link: Link, device: str) -> list[list[str]]:
+def orders(link: WorkerLink, device: str) -> list[list[str]]:
     """Arguments of ``tc``, one list a call, that lay ``link`` over what leaves ``device``."""
     where = ["qdisc", "replace", "dev", device]
     delay = ["netem", "delay", f"{round(link.latency_s * 1e6)}us", "limit", str(_PACKETS)]
@@ -81,7 +81,7 @@ Traffic = Callable[[Sequence[str]], str | None]
 """Calls ``tc`` with these arguments; returns what it complained of, None if nothing."""
 
 
-def lay(link: Link | None, device: str, tc: Traffic) -> None:
+def lay(link: WorkerLink | None, device: str, tc: Traffic) -> None:
     """Make ``link`` what ``device`` sends through; None: nothing but the device.
 
     Raises `EnvironmentFailure` with the kernel's complaint.
@@ -98,7 +98,7 @@ def lay(link: Link | None, device: str, tc: Traffic) -> None:
 
 def able(device: str, tc: Traffic) -> frozenset[str]:
     """What this kernel can do, tried on a ``device`` that nothing uses."""
-    trials = {RATE: Link(bytes_per_s=1e9), LATENCY: Link(latency_s=0.001)}
+    trials = {RATE: WorkerLink(bytes_per_s=1e9), LATENCY: WorkerLink(latency_s=0.001)}
     found = {
         name
         for name, link in trials.items()
@@ -108,7 +108,7 @@ def able(device: str, tc: Traffic) -> frozenset[str]:
     return frozenset(found)
 
 
-def demand(link: Link, abilities: frozenset[str], backend: str) -> None:
+def demand(link: WorkerLink, abilities: frozenset[str], backend: str) -> None:
     """Raise `UsageError` for a link that a backend cannot lay."""
     if missing := sorted(link.needs - abilities):
         raise UsageError(

@@ -1,7 +1,7 @@
 """A cluster that belongs to one harness, whatever it is made of: begun, watched over, and ended.
 
-It is on record before anything of it exists, a keeper outlives the harness by a moment and buries
-it, and the next start buries what both left. A backend says how it is prepared, brought up, looked
+It is on record before anything of it exists. A keeper outlives the harness by a moment and removes
+it, and the next start removes what both left. A backend says how it is prepared, brought up, looked
 at and broken.
 """
 
@@ -41,7 +41,7 @@ _PLACES = ("logs", "secrets", "tmp", "spark-local")
 
 
 class OwnedCluster(Cluster):
-    """The part of a cluster's life that all backends share."""
+    """What all backends share: how a cluster is begun, watched over and ended."""
 
     def __init__(
         self, spec: ClusterSpec, run_directory: Path | None = None, *, keep: bool = False
@@ -104,7 +104,7 @@ class OwnedCluster(Cluster):
         if self._record is None:
             return
         self._end_keeper()
-        self._records.bury(self._record, remove_made)
+        self._records.clean_up(self._record, remove_made)
         self.ended()
         self._record = None
 

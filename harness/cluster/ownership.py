@@ -5,7 +5,7 @@ One JSON file per cluster under ``$XDG_STATE_HOME/faultline/clusters`` (by defau
 last one is gone. A cluster's owner is the harness process that started it, or nobody
 (``faultline cluster up``): then it stays until ``faultline cluster down``.
 
-A cluster whose owner is dead is removed by the next start ("buried" in the code): every process
+A cluster whose owner is dead is removed by the next start: every process
 that carries the cluster's run in its environment, and every process in the cluster's journal whose
 pid *and* start time still agree, is killed; its backend removes what else it made; then its
 directory goes. Records of another machine, of another container (pids mean something else there)
@@ -128,16 +128,16 @@ class ClusterRecords:
         )
 
     def sweep(self, report: Notify, remove: Remove) -> list[ClusterRecord]:
-        """`bury` every abandoned cluster; the living are left alone. Returns the buried."""
+        """`clean_up` after every abandoned cluster; those in use stay. Returns the removed ones."""
         here = Machine.here()
         with self._locked():
             dead = [record for record in self.records() if record.abandoned(here)]
-            return [record for record in dead if self._buried(record, report, remove)]
+            return [record for record in dead if self._cleaned_up(record, report, remove)]
 
-    def _buried(self, record: ClusterRecord, report: Notify, remove: Remove) -> bool:
+    def _cleaned_up(self, record: ClusterRecord, report: Notify, remove: Remove) -> bool:
         report(f"removing what a dead run left behind: {record.directory}")
         try:
-            self.bury(record, remove)
+            self.clean_up(record, remove)
         except EnvironmentFailure as failure:
             # A daemon or a foreign broker that does not answer now must not keep others from
             # starting. The record stays, so that a later start tries again.
@@ -145,9 +145,9 @@ class ClusterRecords:
             return False
         return True
 
-    def bury(self, record: ClusterRecord, remove: Remove) -> None:
+    def clean_up(self, record: ClusterRecord, remove: Remove) -> None:
         """Kill every process of the cluster, remove all that its backend made and its directory,
-        and strike it off the register.
+        and remove its record.
 
         ``remove`` does the backend's part: `harness.cluster.backends.remove_made`.
         """
@@ -203,7 +203,7 @@ def _read_record(path: Path) -> ClusterRecord | None:
             backend=entry["backend"],
             resources=entry["resources"],
         )
-    except FileNotFoundError:  # another harness buried it between the listing and now
+    except FileNotFoundError:  # another harness removed it between the listing and now
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise EnvironmentFailure(

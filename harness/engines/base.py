@@ -198,7 +198,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class ClusterNeeds:
     """What a scheme asks of a cluster."""
 
     summary: str
@@ -214,7 +214,7 @@ class EngineKind(ABC):
     name: str
     summary: str
     """One line, for `--help` and the documents."""
-    schemes: ClassVar[Mapping[str, Needs]]
+    schemes: ClassVar[Mapping[str, ClusterNeeds]]
     parameters: ClassVar[Mapping[str, str]] = {}
     """What `Setup.parameters` may hold, each with what it means."""
 
@@ -234,7 +234,7 @@ class EngineKind(ABC):
             )
         return None
 
-    def needs(self, setup: Setup) -> Needs:
+    def needs(self, setup: Setup) -> ClusterNeeds:
         """What the setup's scheme asks for. Raises `UsageError` for a scheme or a parameter that
         the engine does not know."""
         if setup.scheme not in self.schemes:

@@ -20,7 +20,7 @@ from harness.engines.passes import PassRecord
 from harness.failures.injector import InjectedFailure
 from harness.failures.schedule import Schedule
 from harness.measure.recovery import (
-    Recovery,
+    OutputRecovery,
     Unrecovered,
     not_within,
     recoveries,
@@ -206,7 +206,7 @@ def _recoveries(
     windows: pd.DataFrame,
     normal: Normal | None,
     twin_kept_up: bool,
-) -> Sequence[Recovery]:
+) -> Sequence[OutputRecovery]:
     """An engine that died or stalled did not recover, whatever the twin was like."""
     if record.died is not None or record.stalled:
         why_not = Unrecovered.STALLED if record.stalled else Unrecovered.DIED

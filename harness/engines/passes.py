@@ -77,7 +77,7 @@ class PassPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class DrainProgress:
     """Whether an engine comes further while it closes its last windows. Times are of a monotonic
     clock."""
 
@@ -90,7 +90,7 @@ class Progress:
     """When that number grew last."""
     now_s: float = 0.0
 
-    def seen(self, done: int, *, now_s: float) -> Progress:
+    def seen(self, done: int, *, now_s: float) -> DrainProgress:
         """Asked once more."""
         grew = done > self.done
         return replace(self, done=done, since_s=now_s if grew else self.since_s, now_s=now_s)
@@ -350,7 +350,7 @@ class Pass:
         last_end = start + self._load.duration_s + reach_s
         self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
         self._context.progress(f"{self.plan.name}: closing the last windows")
-        progress = Progress(
+        progress = DrainProgress(
             began_s=time.monotonic(),
             limit_s=LONGEST_DRAIN_S if self.plan.schedule.events else DRAIN_S,
         )

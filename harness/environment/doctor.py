@@ -52,7 +52,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class CheckOptions:
     """What the checks are told."""
 
     runs: Path
@@ -61,24 +61,24 @@ class Options:
     """Fetch now what is missing and can be fetched."""
 
 
-Check = Callable[[str, Options], Finding]
+Check = Callable[[str, CheckOptions], Finding]
 """Takes its own name."""
 
 
-def examine(options: Options) -> list[Finding]:
+def examine(options: CheckOptions) -> list[Finding]:
     """Every check of `CHECKS`, in order."""
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(lambda name: _guarded(name, options), CHECKS))
 
 
-def _guarded(name: str, options: Options) -> Finding:
+def _guarded(name: str, options: CheckOptions) -> Finding:
     try:
         return CHECKS[name](name, options)
     except EnvironmentFailure as error:
         return Finding(name=name, status=Status.MISSING, detail=error.what, remedy=error.remedy)
 
 
-def _platform(name: str, options: Options) -> Finding:
+def _platform(name: str, options: CheckOptions) -> Finding:
     system = f"{platform.system()} {platform.release()} on {platform.machine()}"
     if platform.system() == "Linux":
         return Finding(name=name, status=Status.OK, detail=system)
@@ -90,12 +90,12 @@ def _platform(name: str, options: Options) -> Finding:
     )
 
 
-def _python(name: str, options: Options) -> Finding:
+def _python(name: str, options: CheckOptions) -> Finding:
     detail = f"{platform.python_version()}, {sys.executable}"
     return Finding(name=name, status=Status.OK, detail=detail)
 
 
-def _pyspark(name: str, options: Options) -> Finding:
+def _pyspark(name: str, options: CheckOptions) -> Finding:
     remedy = "start through ./faultline, which keeps its environment as requirements.lock says"
     try:
         version = importlib.metadata.version("pyspark")
@@ -111,7 +111,7 @@ def _pyspark(name: str, options: Options) -> Finding:
     return Finding(name=name, status=Status.OK, detail=version)
 
 
-def _java(name: str, options: Options) -> Finding:
+def _java(name: str, options: CheckOptions) -> Finding:
     notes: list[str] = []
     try:
         java = find_java(notes.append, fetch=options.fetch)
@@ -132,7 +132,7 @@ def _java(name: str, options: Options) -> Finding:
     return Finding(name=name, status=Status.OK, detail=detail)
 
 
-def _redis(name: str, options: Options) -> Finding:
+def _redis(name: str, options: CheckOptions) -> Finding:
     notes: list[str] = []
     try:
         server = find_redis(notes.append, fetch=options.fetch)
@@ -144,7 +144,7 @@ def _redis(name: str, options: Options) -> Finding:
     return Finding(name=name, status=Status.OK, detail="; ".join([str(server), *notes]))
 
 
-def _jars(name: str, options: Options) -> Finding:
+def _jars(name: str, options: CheckOptions) -> Finding:
     try:
         jars = ensure_jars(fetch=options.fetch)
     except EnvironmentFailure as error:
@@ -158,7 +158,7 @@ def _jars(name: str, options: Options) -> Finding:
     return Finding(name=name, status=Status.OK, detail=detail)
 
 
-def _cores(name: str, options: Options) -> Finding:
+def _cores(name: str, options: CheckOptions) -> Finding:
     # The processor affinity, not the machine: a container may have fewer.
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return _enough(
@@ -171,7 +171,7 @@ def _cores(name: str, options: Options) -> Finding:
     )
 
 
-def _memory(name: str, options: Options) -> Finding:
+def _memory(name: str, options: CheckOptions) -> Finding:
     memory = psutil.virtual_memory()
     return _enough(
         name,
@@ -209,7 +209,7 @@ def _enough(
     return Finding(name=name, status=status, detail=detail, remedy=remedy)
 
 
-def _loopback(name: str, options: Options) -> Finding:
+def _loopback(name: str, options: CheckOptions) -> Finding:
     """Workers listen on addresses of their own, 127.0.<rack>.<number>."""
     addresses = ("127.0.0.1", "127.0.1.1", "127.0.2.1")
     refused = [address for address in addresses if not _can_listen(address)]

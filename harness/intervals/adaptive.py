@@ -115,7 +115,7 @@ class Drift:
         return np.interp(arrivals, hazard, grid, right=np.inf)
 
 
-class Policy(ABC):
+class IntervalPolicy(ABC):
     """Decides the next period of every run."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Policy(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed(Policy):
+class Fixed(IntervalPolicy):
     """The same interval always."""
 
     period_s: float
@@ -139,7 +139,7 @@ class Fixed(Policy):
 
 
 @dataclass(frozen=True, slots=True)
-class Oracle(Policy):
+class Oracle(IntervalPolicy):
     """T* at the true λ and c of this instant: what no estimator can know."""
 
     drift: Drift
@@ -150,7 +150,7 @@ class Oracle(Policy):
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned(Policy):
+class Tuned(IntervalPolicy):
     """An `IntervalTuner` with one entry per run."""
 
     tuner: IntervalTuner
@@ -164,7 +164,7 @@ class Tuned(Policy):
 
 def simulate_policies(
     drift: Drift,
-    policies: Mapping[str, Policy],
+    policies: Mapping[str, IntervalPolicy],
     *,
     restart_s: float,
     stagger_s: float = 0.0,
@@ -184,7 +184,7 @@ def simulate_policies(
 
 
 def _run_policy(
-    drift: Drift, policy: Policy, failures: Array, restart_s: float, stagger_s: float
+    drift: Drift, policy: IntervalPolicy, failures: Array, restart_s: float, stagger_s: float
 ) -> Array:
     rows = np.arange(len(failures))
     now, useful = np.zeros(len(rows)), np.zeros(len(rows))

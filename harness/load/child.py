@@ -82,7 +82,7 @@ class _Sender:
         return count
 
     def _mark(self, reached_s: float) -> None:
-        """Everything before ``reached_s`` has been sent: say so in every partition, once."""
+        """Everything before ``reached_s`` has been sent: mark that in every partition, once."""
         marker = self.stream.markers_until(reached_s)
         if marker <= self._marked:
             return

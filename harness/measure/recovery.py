@@ -54,7 +54,7 @@ class Unrecovered(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class OutputRecovery:
     """What became of the output after one failure."""
 
     seconds: float | None
@@ -73,14 +73,14 @@ class Recovery:
         assert (self.at_least_s is not None) == censored, self
 
 
-def unmeasured(why_not: Unrecovered) -> Recovery:
+def unmeasured(why_not: Unrecovered) -> OutputRecovery:
     """A recovery of which nothing is known."""
-    return Recovery(seconds=None, why_not=why_not)
+    return OutputRecovery(seconds=None, why_not=why_not)
 
 
-def not_within(seconds: float, why_not: Unrecovered) -> Recovery:
+def not_within(seconds: float, why_not: Unrecovered) -> OutputRecovery:
     """A recovery that did not happen while the output was watched."""
-    return Recovery(seconds=None, at_least_s=max(0.0, seconds), why_not=why_not)
+    return OutputRecovery(seconds=None, at_least_s=max(0.0, seconds), why_not=why_not)
 
 
 def recoveries(
@@ -90,7 +90,7 @@ def recoveries(
     normal: Normal,
     until_s: float,
     calm_s: float = CALM_S,
-) -> list[Recovery]:
+) -> list[OutputRecovery]:
     """A recovery per failure, in the order of their instants, which must ascend.
 
     ``windows`` as of `summarize_windows`; ``until_s`` is the end of the load. Failures belong
@@ -120,7 +120,7 @@ def recovery(
     normal: Normal,
     until_s: float,
     calm_s: float = CALM_S,
-) -> Recovery:
+) -> OutputRecovery:
     """From one failure until the output has caught up, as a user sees it.
 
     Caught up: the arrival of the last late result before every window has been on time for
@@ -143,10 +143,10 @@ def recovery(
         return not_within(until_s - failed_at_s, Unrecovered.NOT_BY_END)
     if caught_up_s == failed_at_s and _visibly_later(after, failed_at_s, normal):
         return unmeasured(Unrecovered.UNRESOLVED)
-    return Recovery(seconds=float(caught_up_s - failed_at_s))
+    return OutputRecovery(seconds=float(caught_up_s - failed_at_s))
 
 
-def bounds_of_mean(found: Iterable[Recovery]) -> tuple[float, float]:
+def bounds_of_mean(found: Iterable[OutputRecovery]) -> tuple[float, float]:
     """Between what the mean of these recoveries lies: the same number twice if all are known,
     infinity above where one is censored, and NaN twice where one was not measured or none is
     there."""

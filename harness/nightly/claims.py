@@ -10,13 +10,13 @@ from harness.claims import Claim
 from harness.nightly.history import ClaimNight
 from harness.report.build import campaigns
 from harness.report.verdicts import assess
-from harness.results.store import Store
+from harness.results.store import RecordStore
 
 LIVE = ("live", "stock")
 """Groups whose claims compare engines on real servers: their numbers are kept night by night."""
 
 
-def claims_tonight(store: Store) -> Sequence[ClaimNight]:
+def claims_tonight(store: RecordStore) -> Sequence[ClaimNight]:
     """Every claim of the newest campaign of each experiment and profile on this machine."""
     found = []
     for experiment, profile, campaign in campaigns(store, all_experiments()):

@@ -14,7 +14,7 @@ from harness.figures.style import new_figure, styled
 from harness.report.build import claim_rows, data_uri, picture
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import SHIPPED
-from harness.results.store import Store
+from harness.results.store import RecordStore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,7 +79,7 @@ def drawing(draw: Callable[[Figure], None], size_in: tuple[float, float] = (8.0,
 def _newest(experiment: str, root: Path) -> Assessment | None:
     """The newest campaign, of whichever machine and profile it is."""
     (found,) = find([experiment])
-    store, best = Store(root), None
+    store, best = RecordStore(root), None
     for machine in sorted(path.name for path in (root / "records" / found.source).glob("*")):
         for profile in store.profiles(found.source, machine)[:1]:
             campaign = store.newest_campaign(found.source, machine, profile, found.grid[profile])

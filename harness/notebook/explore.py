@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.advice.advise import advise
-from harness.advice.evidence import Failure, SchemeName, evidence, fit
+from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
 from harness.advice.job import Job
 from harness.figures.style import BLUE, GREY, PLANNERS, SCHEMES, VERMILION, label_line_ends
 from harness.intervals.rivals import RIVALS
@@ -122,7 +122,7 @@ def checkpoint_recovery(
     """Expected recovery of one task over the rate, by the formula fitted to the shipped runs, with
     the range over where in the interval the failure strikes."""
     rows = evidence(load())
-    found = fit(rows, SchemeName.CHECKPOINT, Failure.NODE)
+    found = fit(rows, SchemeName.CHECKPOINT, FailureKind.NODE)
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -139,7 +139,9 @@ def checkpoint_recovery(
             axes.annotate(
                 format_duration(here), (rate, here), xytext=(5, 5), textcoords="offset points"
             )
-        mine = rows[(rows["scheme"] == SchemeName.CHECKPOINT) & (rows["failure"] == Failure.NODE)]
+        mine = rows[
+            (rows["scheme"] == SchemeName.CHECKPOINT) & (rows["failure"] == FailureKind.NODE)
+        ]
         look = SCHEMES["checkpoint"]
         axes.plot(
             mine["rate"], mine["recovery_s"], look.marker, color=look.color, markersize=4,

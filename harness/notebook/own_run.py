@@ -14,7 +14,7 @@ from harness.figures.style import BLUE, GREY, VERMILION
 from harness.notebook.cards import Card, drawing, show
 from harness.results.library import Library
 from harness.results.record import Profile, Record
-from harness.results.store import Campaign, Store
+from harness.results.store import Campaign, RecordStore
 from harness.runner import PlannedRun, Runner, RunSettings
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def run_and_watch(schedule: str | Path, *, out: str | Path, profile: str = "smok
 
     shown: Any = display
     handle = shown.display(display_id=True)
-    store = Store(Path(out))
+    store = RecordStore(Path(out))
     runner = Runner(store, BACKENDS["local"].make, Watch(handle.update))
     settings = RunSettings(profile=Profile(profile), options={"failures": Path(schedule)})
     with store.locked():

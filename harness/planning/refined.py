@@ -23,7 +23,7 @@ from harness.planning.base import Planner, ReplicationPlan, check_budget
 from harness.planning.expected import Expected, Failures
 from harness.planning.greedy import Greedy
 from harness.planning.parts import Step
-from harness.planning.structure_aware import Judge, Search
+from harness.planning.structure_aware import Search, Valuation
 from harness.topology.fidelity import Booleans, Evaluator, Objective
 from harness.topology.model import Topology
 
@@ -59,26 +59,28 @@ def refined_for(
     """
     check_budget(topology, budget)
     evaluator = Evaluator(topology)
-    judge = Expected(evaluator, failures)
+    valuation = Expected(evaluator, failures)
     fewer = max(FEWEST_ROUNDS, rounds // (1 + len(failures.weights) // 4))
-    chosen = _Refinement(evaluator, judge, budget, fewer).best()
+    chosen = _Refinement(evaluator, valuation, budget, fewer).best()
     return ReplicationPlan(
         tasks=tuple(int(task) for task in np.flatnonzero(chosen)),
         cost=int(topology.costs[chosen].sum()),
         objective=Objective.OF,
-        value=judge.value(chosen),
+        value=valuation.value(chosen),
     )
 
 
 class _Refinement:
     """One run; counts the rounds that are left."""
 
-    def __init__(self, evaluator: Evaluator, judge: Judge, budget: int, rounds: int) -> None:
-        self._topology, self._judge, self._budget = evaluator.topology, judge, budget
+    def __init__(
+        self, evaluator: Evaluator, valuation: Valuation, budget: int, rounds: int
+    ) -> None:
+        self._topology, self._valuation, self._budget = evaluator.topology, valuation, budget
         self._evaluator, self._left = evaluator, rounds
         self._costs = evaluator.topology.costs
-        self._worst_case = judge is evaluator
-        self._search = Search(evaluator, budget, judge=None if self._worst_case else judge)
+        self._worst_case = valuation is evaluator
+        self._search = Search(evaluator, budget, valuation=None if self._worst_case else valuation)
 
     def best(self) -> Booleans:
         """The best plan found."""
@@ -93,10 +95,10 @@ class _Refinement:
         return best
 
     def _value(self, plan: Booleans) -> float:
-        return float(self._judge.values(plan)[0])
+        return float(self._valuation.values(plan)[0])
 
     def _is_better(self, plan: Booleans, than: Booleans) -> bool:
-        values = self._judge.values(np.array([plan, than]))
+        values = self._valuation.values(np.array([plan, than]))
         return bool(values[0] > values[1] * BETTER)
 
     def _starts(self) -> Iterator[Booleans]:
@@ -116,7 +118,7 @@ class _Refinement:
 
     def _neighbours(self, plan: Booleans) -> Iterator[Booleans]:
         tasks = np.flatnonzero(plan)
-        loss = self._judge.gains(plan)[0][tasks] / np.maximum(self._costs[tasks], 1)
+        loss = self._valuation.gains(plan)[0][tasks] / np.maximum(self._costs[tasks], 1)
         for task in tasks[np.argsort(loss, kind="stable")]:
             if self._left <= 0:
                 return
@@ -126,7 +128,7 @@ class _Refinement:
 
     def _useful(self, plan: Booleans) -> Booleans:
         """``plan`` without what gives nothing."""
-        while (useless := plan & (self._judge.gains(plan)[0] <= 0)).any():
+        while (useless := plan & (self._valuation.gains(plan)[0] <= 0)).any():
             plan = plan & ~useless
         return plan
 
@@ -152,7 +154,7 @@ class _Refinement:
         if self._worst_case:
             return step
         open_ = ~search.plan & ~search.barred & (self._costs <= search.budget)
-        density = self._judge.gains(search.plan)[0] / np.maximum(self._costs, 1)
+        density = self._valuation.gains(search.plan)[0] / np.maximum(self._costs, 1)
         density[~open_] = 0.0
         task = int(density.argmax())
         if density[task] <= (step.density if step else 0.0):
@@ -165,12 +167,12 @@ class _Refinement:
 
     def _exchanged(self, plan: Booleans) -> Booleans:
         """``plan`` after the best exchange of two tasks, as long as one helps."""
-        value = self._judge.values(plan)[0]
+        value = self._valuation.values(plan)[0]
         while True:
             plans = self._exchanges(plan)
             if not len(plans):
                 return plan
-            values = self._judge.values(plans)
+            values = self._valuation.values(plans)
             best = int(values.argmax())
             if values[best] <= value * BETTER:
                 return plan
@@ -178,7 +180,7 @@ class _Refinement:
 
     def _exchanges(self, plan: Booleans) -> Booleans:
         """Plans with one task given for another."""
-        gains = self._judge.gains(plan)[0] / np.maximum(self._costs, 1)
+        gains = self._valuation.gains(plan)[0] / np.maximum(self._costs, 1)
         inside, outside = np.flatnonzero(plan), np.flatnonzero(~plan)
         most = EXCHANGES if self._worst_case else EXCHANGES // 6
         inside = inside[np.argsort(gains[inside], kind="stable")][:most]

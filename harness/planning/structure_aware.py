@@ -38,7 +38,7 @@ Ranking = Callable[[Part, Booleans], Callable[[Step], float]]
 """Given a part and the plan: how good a step of that part is."""
 
 
-class Judge(Protocol):
+class Valuation(Protocol):
     """What a plan is worth: `Evaluator` for the worst case, `expected.Expected` for failures that
     were drawn."""
 
@@ -61,7 +61,7 @@ class StructureAware(Planner):
         search = Search(evaluator, budget, readings=self._readings)
         if not self._readings.virtual_sink:
             ends = _ends(evaluator)
-            search = Search(ends, budget, readings=self._readings, judge=evaluator)
+            search = Search(ends, budget, readings=self._readings, valuation=evaluator)
         while True:
             while steps := search.best_steps():
                 for step in steps:
@@ -90,10 +90,10 @@ class Search:
         plan: Booleans | None = None,
         ranking: Ranking | None = None,
         readings: Readings = PRINTED,
-        judge: Judge | None = None,
+        valuation: Valuation | None = None,
     ) -> None:
         """``plan`` is what is alive already; ``ranking`` orders a part's steps, by their density
-        if None; ``judge`` is what the gain of whole MC-trees counts by, if not ``evaluator``."""
+        if None; the gain of whole MC-trees counts by ``valuation``, if not by ``evaluator``."""
         topology = evaluator.topology
         nothing = np.zeros(topology.task_count, dtype=np.bool_)
         self.plan: Booleans = nothing if plan is None else plan
@@ -101,7 +101,7 @@ class Search:
         self.barred: Booleans = nothing
         """Tasks that no step may contain."""
         self._evaluator = evaluator
-        self._ranking, self._readings, self._judge = ranking, readings, judge
+        self._ranking, self._readings, self._valuation = ranking, readings, valuation
         self._alive = {topology.place(int(task))[0] for task in np.flatnonzero(self.plan)}
         """The operators that the plan has a task of."""
         self._queries = _queries(evaluator, readings)
@@ -246,8 +246,8 @@ class Search:
         values = self._evaluator.values(plans)
         gains = values[1:] - values[0]
         useful = gains > ROUNDING * values[0]
-        if self._judge is not None:
-            values = self._judge.values(plans)
+        if self._valuation is not None:
+            values = self._valuation.values(plans)
             gains = values[1:] - values[0]
         return np.where(useful, gains, 0.0)
 

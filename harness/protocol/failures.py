@@ -17,7 +17,7 @@ ALONE = 3
 """Failures in a row on the only node of a cluster that count as much: there is no other to try."""
 
 
-class Failures:
+class OperatorFailures:
     """In memory: a new coordinator sees the next failure as the first."""
 
     def __init__(self) -> None:

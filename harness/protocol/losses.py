@@ -4,10 +4,11 @@ A task is lost from when the coordinator gives its primary up until a primary ha
 be back where the lost one was. A loss that lasts for the bound (`Tentative.bound_us`) is closed,
 to the microsecond: those downstream are told to go on without it, and again at every sweep.
 
-A replica that was promoted before it was ever reported may be there or on paper only. Its node
-may speak first, for one heartbeat at most: closing a task that is alive would be needless. If it
-has the replica, ready, the task is lost no more, as if it had been known to: a replica may be some
-batches behind its primary.
+A replica that was promoted before any heartbeat had reported it may run, or may never have been
+started. So the coordinator waits for the next heartbeat of its node, one interval at most, before
+it closes the task: to close a task that runs would be needless. If that heartbeat reports the
+replica as ready, the task is no longer lost, as if the replica had been known to be there: it may
+be some batches behind the lost primary.
 """
 
 from __future__ import annotations

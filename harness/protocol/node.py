@@ -81,9 +81,9 @@ class NodeMachine:
 
     def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
         """React to ``item``; ``now`` is this node's clock, in microseconds."""
-        door = _DOORS.get(type(item))
-        if door is not None:
-            return door(self, item, now)
+        handler = _HANDLERS.get(type(item))
+        if handler is not None:
+            return handler(self, item, now)
         return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
 
     def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
@@ -202,7 +202,7 @@ def _handled_by(
     return [effect for copy in copies for effect in copy.handle(item, now=now)]
 
 
-_DOORS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {
+_HANDLERS: dict[type, Callable[[NodeMachine, Any, int], Sequence[Effect]]] = {
     TimerFired: NodeMachine._timer,
     CopiesForgotten: NodeMachine._forget,
     CopyOrdered: NodeMachine._order,

@@ -30,7 +30,7 @@ class Phase(StrEnum):
     FENCED = "fenced"
     """A newer primary exists: it does nothing any more."""
     FAILED = "failed"
-    """Its operator has raised: it does nothing any more, and says so until it is retired."""
+    """Its operator has raised: it does nothing any more, and reports that until it is retired."""
 
 
 class Mode(StrEnum):

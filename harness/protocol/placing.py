@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 
 from harness.protocol.assignments import Assignments
-from harness.protocol.failures import Failures
+from harness.protocol.failures import OperatorFailures
 from harness.protocol.inputs import Start
 from harness.protocol.membership import Membership
 from harness.protocol.placement import Need, Placement, Role, Room
@@ -34,7 +34,7 @@ class Placer:
         self.strategy = strategy
         self.members = members
         self.assigned = Assignments(members)
-        self.failures = Failures()
+        self.failures = OperatorFailures()
         self._failing: Set[str] = frozenset()
         self.deferred = False
         """At the last decision a lost task found no place but that of a replica that is spared."""

@@ -26,12 +26,15 @@ FOREVER = 1 << 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """An upstream task whose part of a batch may be taken as empty."""
+    """An upstream task whose missing part of a batch counts as empty."""
 
     last_batch: int
-    """Up to and with this batch at once; a later one only when another of its parts has come."""
+    """The last batch that may be processed although no upstream task has sent its part; a later
+    batch needs the part of at least one of them."""
     before_term: int
-    """Until a primary of at least this term delivers new batches."""
+    """A primary of this term, or of a higher one, opens the task again when it delivers a batch
+    that is still needed (`TentativeRun.delivered`). `FOREVER` where this copy itself had closed
+    the task: then any primary does."""
 
 
 class Basis:
@@ -139,11 +142,11 @@ class TentativeRun:
         )
 
     def delivered(self, index: int, batch: int, term: int, position: int) -> None:
-        """Upstream ``index`` has sent ``batch``: it is open again if that is no old batch.
+        """Upstream ``index`` has sent ``batch``: the task is open again if it is back.
 
-        A batch below ``position`` tells nothing: it may have been on its way since before the
-        loss. One at or above it comes from a task that is back: from the new primary that the
-        coordinator waits for, or, where this task itself had closed it, from any.
+        A batch below ``position`` does not show that: it may have been under way since before
+        the loss. One at or above it does, if its sender is the new primary that the coordinator
+        waits for; where this copy itself had closed the task, whoever sends it.
         """
         closed = self.closed.get(index)
         if closed and batch >= position:

@@ -217,7 +217,7 @@ class TaskMachine:
         )
         return self._reported
 
-    # -- doors -----------------------------------------------------------------------------
+    # -- inputs -----------------------------------------------------------------------------
 
     def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
         """React to ``item``; ``now`` in microseconds, never less than before."""

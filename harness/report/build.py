@@ -24,7 +24,7 @@ from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile
-from harness.results.store import Campaign, Store
+from harness.results.store import Campaign, RecordStore
 from harness.text import format_duration
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ Asked = Mapping[tuple[str, Profile], Campaign]
 
 
 def campaigns(
-    store: Store, experiments: Sequence[Experiment], asked: Asked = MappingProxyType({})
+    store: RecordStore, experiments: Sequence[Experiment], asked: Asked = MappingProxyType({})
 ) -> Iterator[tuple[Experiment, Profile, Campaign]]:
     """Every measured experiment and profile with the campaign that was asked for, or else the
     newest; what was asked for first, then the profile measured last."""
@@ -75,7 +75,7 @@ class ReportWriter:
     Claims are judged and a figure is drawn anew only when the runs behind them have changed.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RecordStore) -> None:
         self._store = store
         self._judged: dict[tuple[str, ...], Assessment] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -126,7 +126,7 @@ def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> t
     return (experiment.id, profile.value, str(campaign.expected), *runs)
 
 
-def write_report(store: Store) -> WrittenReport:
+def write_report(store: RecordStore) -> WrittenReport:
     """Make the report anew from the records of this machine."""
     return ReportWriter(store).write()
 

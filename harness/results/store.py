@@ -106,7 +106,7 @@ class Campaign:
         return Results(pd.DataFrame(rows), self.directories)
 
 
-class Store:
+class RecordStore:
     """The directory where records are kept."""
 
     def __init__(self, root: Path, *, warn: Callable[[str], None] = lambda text: None) -> None:

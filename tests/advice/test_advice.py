@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.advice.advise import advise
-from harness.advice.evidence import Failure, SchemeName, evidence, fit
+from harness.advice.evidence import FailureKind, SchemeName, evidence, fit
 from harness.advice.job import ASSUMED, Job
 from harness.cli.advise import command
 from harness.errors import UsageError
@@ -41,7 +41,7 @@ def rows(runs: int = 8, *, noise: float = 0.0) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "scheme": SchemeName.CHECKPOINT,
-            "failure": Failure.NODE,
+            "failure": FailureKind.NODE,
             "process_s": process,
             "load_s": transfer,
             "recovery_s": (0.5 + 1.2 * process + 2.0 * transfer)
@@ -51,7 +51,7 @@ def rows(runs: int = 8, *, noise: float = 0.0) -> pd.DataFrame:
 
 
 def test_a_formula_that_made_the_runs_is_found_again() -> None:
-    found = fit(rows(), SchemeName.CHECKPOINT, Failure.NODE)
+    found = fit(rows(), SchemeName.CHECKPOINT, FailureKind.NODE)
     assert found is not None
     assert found.base_s == pytest.approx(0.5)
     assert found.factors == pytest.approx((1.2, 2.0))
@@ -61,15 +61,15 @@ def test_a_formula_that_made_the_runs_is_found_again() -> None:
 def test_each_run_is_predicted_without_itself() -> None:
     odd = rows(noise=0.05)
     odd["recovery_s"] *= np.where(odd.index == 3, 3.0, 1.0)
-    found = fit(odd, SchemeName.CHECKPOINT, Failure.NODE)
+    found = fit(odd, SchemeName.CHECKPOINT, FailureKind.NODE)
     assert found is not None
     assert found.runs["off"].tolist()[3] < 0.5, "it did not see the odd run"
     assert found.off_by > 1.1
 
 
 def test_too_few_runs_give_no_formula() -> None:
-    assert fit(rows(3), SchemeName.CHECKPOINT, Failure.NODE) is None
-    assert fit(rows(), SchemeName.ACTIVE, Failure.NODE) is None
+    assert fit(rows(3), SchemeName.CHECKPOINT, FailureKind.NODE) is None
+    assert fit(rows(), SchemeName.ACTIVE, FailureKind.NODE) is None
 
 
 def test_the_interval_is_the_utilization_models(shipped: Library) -> None:

@@ -26,7 +26,7 @@ from harness.experiment import Context, Experiment
 from harness.report import build
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from tests.test_runner import make
 from tests.toys import square, toy
 
@@ -126,7 +126,7 @@ def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) ->
         )
 
     for name, recovery_s in (("one", 2.0), ("other", 3.0)):
-        make(Store(tmp_path / name), at(recovery_s))
+        make(RecordStore(tmp_path / name), at(recovery_s))
     paths = [str(tmp_path / name) for name in ("one", "other")]
     document = json.loads(invoke("compare", *paths, "--json").stdout)
     assert {row["quantity"] for row in document["quantities"]} == {"recovery_s", "y"}, "no facts"
@@ -140,7 +140,7 @@ def test_two_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     invoke: Invoke, tmp_path: Path
 ) -> None:
     experiment = toy(lambda point, context: Outcome(values={"y": 1, "recovery_s": 2.0}))
-    make(Store(tmp_path), experiment)
+    make(RecordStore(tmp_path), experiment)
     for number, path in enumerate(sorted(tmp_path.glob("records/*/*/*/*/record.json"))):
         document = json.loads(path.read_text())
         name, value = ("local", 2.0) if number % 2 else ("docker", 6.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec
-from harness.cluster.links import LATENCY, RATE, Link
+from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.errors import UsageError
 from tests.cluster.helpers import eventually
 
@@ -225,7 +225,7 @@ class ClusterContract:
         if {RATE, LATENCY} <= cluster.shapes():
             pytest.skip("it can lay all of them")
         with pytest.raises(UsageError, match="cannot give a worker's link") as caught:
-            cluster.shape("r1n1", Link(bytes_per_s=1e6, latency_s=0.01))
+            cluster.shape("r1n1", WorkerLink(bytes_per_s=1e6, latency_s=0.01))
         assert "receiver" in caught.value.remedy
         cluster.shape("r1", None)
         with pytest.raises(UsageError, match="no node or rack"):

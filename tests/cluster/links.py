@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.cluster.links import Link
+from harness.cluster.links import WorkerLink
 from tests.cluster.helpers import transfer_s
 
-Shape = Callable[[Link | None], None]
+Shape = Callable[[WorkerLink | None], None]
 
 SIZE = 1_000_000
 SLOW, QUICK = 500_000.0, 4_000_000.0
@@ -21,7 +21,7 @@ def check_rate(shape: Shape, host: str) -> None:
     free = {up: transfer_s(host, SIZE, up=up) for up in (True, False)}
     slow: dict[bool, float] = {}
     for rate in (QUICK, SLOW):
-        shape(Link(bytes_per_s=rate))
+        shape(WorkerLink(bytes_per_s=rate))
         for up in (True, False):
             slow[up] = transfer_s(host, SIZE, up=up)
             assert slow[up] >= (SIZE - SPARED) / rate, (rate, up)
@@ -33,6 +33,6 @@ def check_rate(shape: Shape, host: str) -> None:
 
 def check_latency(shape: Shape, host: str) -> None:
     """One byte there, one byte back."""
-    shape(Link(latency_s=0.05, bytes_per_s=QUICK))
+    shape(WorkerLink(latency_s=0.05, bytes_per_s=QUICK))
     assert transfer_s(host, 1, up=True) >= 2 * 0.05
     shape(None)

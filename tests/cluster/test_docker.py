@@ -21,7 +21,7 @@ from harness.cluster.docker.cluster import DockerCluster
 from harness.cluster.docker.containers import Containers
 from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL
 from harness.cluster.docker.image import ensure_image
-from harness.cluster.links import LATENCY, RATE, Link
+from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
@@ -80,7 +80,7 @@ class TestLinks:
     def test_bytes_pass_a_declared_link_no_sooner(self, containers: Containers) -> None:
         if LATENCY not in containers.shapes():
             with pytest.raises(EnvironmentFailure, match="could not be laid"):
-                containers.shape("r1w1", Link(latency_s=0.05))
+                containers.shape("r1w1", WorkerLink(latency_s=0.05))
             pytest.skip("this kernel has no netem")
         check_latency(partial(containers.shape, "r1w1"), containers.address(10))
 
@@ -146,7 +146,7 @@ class TestDockerCluster(ClusterContract):
     def test_a_link_lies_under_the_next_container_too(self, here: DockerCluster) -> None:
         if RATE not in here.shapes():
             pytest.skip("this kernel has no token bucket")
-        here.shape("r1n1", Link(bytes_per_s=500_000))
+        here.shape("r1n1", WorkerLink(bytes_per_s=500_000))
         here.apply(Action.KILL, "r1n1")
         here.apply(Action.RESTART, "r1n1")
         container = here._containers.of("r1w1")

@@ -77,7 +77,7 @@ class TestExternalCluster(ClusterContract):
             (record,) = (r for r in ClusterRecords().records() if r.run == cluster.run)
             abandoned = replace(record, run=dead.run, directory=foreign.parent / "none")
             ClusterRecords().add(abandoned)
-            ClusterRecords().bury(abandoned, remove_made)
+            ClusterRecords().clean_up(abandoned, remove_made)
             keys = [key.decode() for key in client.keys("*")]
             assert "somebody-elses" in keys
             assert [key for key in keys if key.startswith(prefix_of(dead.run))] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.local.launching import Child, Launcher, Server, free_port, wait_for
+from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, free_port, wait_for
 from harness.cluster.run_directory import read_journal, write_private
 from harness.errors import EnvironmentFailure
 from tests.cluster.helpers import end_run, eventually
@@ -28,7 +28,7 @@ class Script(Server):
         self.texts = list(texts)
         self.limit_s = limit_s
 
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         text = self.texts.pop(0)
         # A log of its own: two servers must not answer with each other's words.
         return self.launcher.spawn(

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.cluster.links import LATENCY, RATE, Link, able, demand, lay, orders
+from harness.cluster.links import LATENCY, RATE, WorkerLink, able, demand, lay, orders
 from harness.errors import EnvironmentFailure, UsageError
 
 
 def test_a_rate_is_a_token_bucket_with_room_for_a_tick() -> None:
-    (order,) = orders(Link(bytes_per_s=10_000_000), "eth0")
+    (order,) = orders(WorkerLink(bytes_per_s=10_000_000), "eth0")
     assert " ".join(order) == (
         "qdisc replace dev eth0 root tbf rate 80000000bit burst 100000 latency 400ms"
     )
 
 
 def test_a_latency_is_netem_and_both_are_one_behind_the_other() -> None:
-    (order,) = orders(Link(latency_s=0.02), "eth0")
+    (order,) = orders(WorkerLink(latency_s=0.02), "eth0")
     assert order[-5:] == ["netem", "delay", "20000us", "limit", "10000"]
-    outer, inner = orders(Link(latency_s=0.02, bytes_per_s=1e6), "eth0")
+    outer, inner = orders(WorkerLink(latency_s=0.02, bytes_per_s=1e6), "eth0")
     assert outer[4:8] == ["root", "handle", "1:", "netem"]
     assert inner[4:9] == ["parent", "1:1", "handle", "10:", "tbf"]
 
@@ -33,7 +33,7 @@ def test_no_link_takes_away_what_lay_there() -> None:
         return "there is none"
 
     lay(None, "eth0", tc)
-    lay(Link(), "eth0", tc)
+    lay(WorkerLink(), "eth0", tc)
     assert calls == [["qdisc", "del", "dev", "eth0", "root"]] * 2
 
 
@@ -44,16 +44,16 @@ def test_what_a_kernel_can_do_is_tried() -> None:
     assert able("try0", old) == {RATE}
     assert able("try0", lambda arguments: None) == {RATE, LATENCY}
     with pytest.raises(EnvironmentFailure, match="kind is unknown"):
-        lay(Link(latency_s=1), "eth0", old)
+        lay(WorkerLink(latency_s=1), "eth0", old)
 
 
 @pytest.mark.parametrize("wrong", [{"bytes_per_s": 0}, {"bytes_per_s": -1}, {"latency_s": -0.1}])
 def test_a_link_that_is_none_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):
-        Link(**wrong)
+        WorkerLink(**wrong)
 
 
 def test_what_cannot_be_laid_is_named() -> None:
-    demand(Link(bytes_per_s=1e6), frozenset({RATE}), "docker")
+    demand(WorkerLink(bytes_per_s=1e6), frozenset({RATE}), "docker")
     with pytest.raises(UsageError, match=r"a docker cluster cannot give .* a latency here"):
-        demand(Link(bytes_per_s=1e6, latency_s=1), frozenset({RATE}), "docker")
+        demand(WorkerLink(bytes_per_s=1e6, latency_s=1), frozenset({RATE}), "docker")

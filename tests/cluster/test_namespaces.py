@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import Action, Cluster
-from harness.cluster.links import LATENCY, RATE, Link
+from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
@@ -215,7 +215,7 @@ class TestLinks:
     def test_bytes_pass_a_declared_link_no_sooner(self, network: Namespaces, peer: str) -> None:
         if LATENCY not in network.shapes():
             with pytest.raises(EnvironmentFailure, match="could not be laid"):
-                network.shape("r1w1", Link(latency_s=0.05))
+                network.shape("r1w1", WorkerLink(latency_s=0.05))
             pytest.skip("this kernel has no netem")
         check_latency(partial(network.shape, "r1w1"), peer)
 
@@ -281,7 +281,7 @@ class TestNamespaceCluster(ClusterContract):
         assert (here.usage()["r1n1"].sent_bytes or 0) >= used
 
     def test_a_restored_cluster_has_no_links(self, here: LocalCluster) -> None:
-        here.shape("r1", Link(bytes_per_s=50_000))
+        here.shape("r1", WorkerLink(bytes_per_s=50_000))
         here.restore(silent)
         assert here._workers is not None
         assert [slot.link for slot in here._workers._slots.values()] == [None] * 4

@@ -83,7 +83,7 @@ def test_a_released_cluster_is_left_alone(records: ClusterRecords, record: Clust
         assert process.poll() is None
 
 
-def test_the_cluster_of_a_dead_harness_is_buried(
+def test_the_cluster_of_a_dead_harness_is_cleaned_up(
     records: ClusterRecords, record: ClusterRecord
 ) -> None:
     records.add(replace(record, owner=DEAD))
@@ -153,7 +153,7 @@ def test_a_kept_directory_stays_without_its_secrets(
     (record.directory / "secrets").mkdir()
     write_private(record.directory / "secrets" / "password", "x")
     (record.directory / "logs").mkdir()
-    records.bury(replace(record, keep=True), remove_made)
+    records.clean_up(replace(record, keep=True), remove_made)
     assert (record.directory / "logs").exists()
     assert not (record.directory / "secrets").exists()
 
@@ -163,7 +163,7 @@ def test_a_directory_that_is_no_run_directory_is_never_removed(
 ) -> None:
     journal_path(record.directory).unlink()
     (record.directory / "thesis.tex").touch()
-    records.bury(record, remove_made)
+    records.clean_up(record, remove_made)
     assert (record.directory / "thesis.tex").exists()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.base import Action, Node
-from harness.cluster.local.launching import Child, Launcher
+from harness.cluster.local.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.local.workers import Workers
@@ -31,9 +31,9 @@ class FakeWorker(Worker):
         self.name = name
         self.title = f"worker {name}"
         self.incarnation = incarnation
-        self.child: Child | None = None
+        self.child: LaunchedProcess | None = None
 
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         return self.launcher.spawn(
             self.name,
             [sys.executable, "-S", "-c", FAMILY],

@@ -37,7 +37,7 @@ def test_150_incidents_happen_in_a_window_of_five_minutes() -> None:
 
 
 def plan_incidents(partition: int, seed: int, seconds: float) -> traffic.Incidents:
-    plan = traffic.Plan(POPULATION, seed, partition)
+    plan = traffic.IncidentPlan(POPULATION, seed, partition)
     return plan.covering(0, int(seconds * plan.report_rate))
 
 

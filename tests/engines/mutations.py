@@ -27,7 +27,7 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.durability import Durability
 from harness.protocol.effects import Kind
 from harness.protocol.epochs import Epochs
-from harness.protocol.failures import Failures
+from harness.protocol.failures import OperatorFailures
 from harness.protocol.inbox import Inbox
 from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import Start
@@ -553,7 +553,7 @@ MUTATIONS = (
     Mutation("put both copies on one node", Spread, "choose", any_node, REPLICAS, 7),
     Mutation("take an answer that was meant for an earlier copy", NodeMachine, "_pass_on", passes_on_everything, ("global",), 28),
     Mutation("ignore the planner's order of recovery", Placer, "in_order", ignores_the_order, LOCAL, 18),
-    Mutation("end the run at the first operator that raises", Failures, "note", fails_everywhere_at_once, LOCAL, 14),
+    Mutation("end the run at the first operator that raises", OperatorFailures, "note", fails_everywhere_at_once, LOCAL, 14),
     Mutation("let a copy whose operator raised be", Assignments, "wanted", gives_up_nothing, LOCAL, 20),
     Mutation("tell nobody again how far to trim", Inlet, "request_missing", tells_once_how_far_to_trim, LOCAL, 3),
     Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.engines.deliveries import decode, relative_windows
-from harness.engines.passes import STALLED_S, Progress, align, load_plan
+from harness.engines.passes import STALLED_S, DrainProgress, align, load_plan
 from harness.load.profile import RateProfile
 from tests.engines.constructed import WORKLOAD
 
@@ -63,7 +63,7 @@ def test_results_of_another_query_are_refused() -> None:
 
 
 def test_an_engine_that_comes_further_has_not_stalled() -> None:
-    progress = Progress(began_s=50.0, limit_s=4 * STALLED_S)
+    progress = DrainProgress(began_s=50.0, limit_s=4 * STALLED_S)
     for number in range(5):
         progress = progress.seen(number, now_s=50.0 + number * (STALLED_S - 1))
         assert not progress.stalled
@@ -72,7 +72,7 @@ def test_an_engine_that_comes_further_has_not_stalled() -> None:
 
 
 def test_an_engine_that_comes_no_further_has_stalled() -> None:
-    progress = Progress(began_s=50.0, limit_s=1e9).seen(7, now_s=60.0)
+    progress = DrainProgress(began_s=50.0, limit_s=1e9).seen(7, now_s=60.0)
     progress = progress.seen(7, now_s=59.0 + STALLED_S)
     assert not progress.stalled
     assert progress.seen(7, now_s=60.0 + STALLED_S).stalled

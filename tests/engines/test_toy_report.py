@@ -24,7 +24,7 @@ from harness.failures.generators import one_target
 from harness.report import build
 from harness.results import load
 from harness.results.record import OK, Outcome, Point, Profile
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.runner import Runner, RunSettings
 from tests.engines.test_toy import made_when_named
@@ -106,7 +106,7 @@ def test_a_toy_is_measured_judged_and_reported_as_any_engine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment()])
-    store, settings = Store(tmp_path / "results"), RunSettings(profile=Profile.SMOKE)
+    store, settings = RecordStore(tmp_path / "results"), RunSettings(profile=Profile.SMOKE)
     place = replace(BACKENDS["local"], name="toy", code="tests.engines.toy")
     runner = Runner(store, lambda _: cluster, Watcher(), backend=place)
     records = runner.execute(runner.plan([experiment()], settings), settings)

@@ -22,11 +22,11 @@ from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Usage, Vict
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
+    ClusterNeeds,
     Engine,
     EngineKind,
     Event,
     EventKind,
-    Needs,
     Scored,
     Setup,
     Work,
@@ -222,12 +222,12 @@ class ToyKind(EngineKind):
 
     name = "toy"
     summary = "copies its input"
-    schemes: ClassVar[Mapping[str, Needs]] = {
-        "wait": Needs(summary="catches up"),
-        "guess": Needs(summary="goes on with tentative results and corrects them"),
-        "forget": Needs(summary="loses", racks=2),
-        "hang": Needs(summary="does nothing more after a failure"),
-        "die": Needs(summary="ends with a failure"),
+    schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
+        "wait": ClusterNeeds(summary="catches up"),
+        "guess": ClusterNeeds(summary="goes on with tentative results and corrects them"),
+        "forget": ClusterNeeds(summary="loses", racks=2),
+        "hang": ClusterNeeds(summary="does nothing more after a failure"),
+        "die": ClusterNeeds(summary="ends with a failure"),
     }
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[Engine]:

@@ -10,17 +10,17 @@ from click.testing import CliRunner
 
 from harness.cli.main import cli
 from harness.environment import doctor
-from harness.environment.doctor import CHECKS, Finding, Options, Status, examine, ready
+from harness.environment.doctor import CHECKS, CheckOptions, Finding, Status, examine, ready
 from harness.environment.java import Java
 from harness.errors import EnvironmentFailure
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> Options:
-    return Options(runs=tmp_path / "not" / "made" / "yet")
+def options(tmp_path: Path) -> CheckOptions:
+    return CheckOptions(runs=tmp_path / "not" / "made" / "yet")
 
 
-def finding(name: str, options: Options) -> Finding:
+def finding(name: str, options: CheckOptions) -> Finding:
     return CHECKS[name](name, options)
 
 
@@ -29,7 +29,7 @@ def java(version: int) -> Java:
 
 
 @pytest.mark.usefixtures("programs")
-def test_empty_machine_fetches_by_itself(options: Options) -> None:
+def test_empty_machine_fetches_by_itself(options: CheckOptions) -> None:
     """No Java, no Redis, an empty cache: nothing for the user to do on x86-64 Linux."""
     by_name = {each.name: each for each in examine(options)}
     assert list(by_name) == list(CHECKS)
@@ -41,7 +41,7 @@ def test_empty_machine_fetches_by_itself(options: Options) -> None:
 
 @pytest.mark.usefixtures("programs")
 def test_redis_where_no_wheel_fits_is_missing(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "can_be_fetched", lambda: False)
     monkeypatch.setitem(doctor.CHECKS, "java", lambda name, options: found_nothing(name))
@@ -54,7 +54,7 @@ def found_nothing(name: str) -> Finding:
     raise EnvironmentFailure(f"{name} is not there", remedy=f"bring {name}")
 
 
-def test_failure_becomes_a_finding(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_becomes_a_finding(options: CheckOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECKS", {"java": lambda name, options: found_nothing(name)})
     assert examine(options) == [
         Finding(name="java", status=Status.MISSING, detail="java is not there", remedy="bring java")
@@ -63,7 +63,7 @@ def test_failure_becomes_a_finding(options: Options, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("version", "status"), [(17, Status.OK), (99, Status.WARNING)])
 def test_untried_java_is_a_warning(
-    version: int, status: Status, options: Options, monkeypatch: pytest.MonkeyPatch
+    version: int, status: Status, options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "find_java", lambda report, fetch: java(version))
     assert finding("java", options).status is status
@@ -74,7 +74,7 @@ def test_untried_java_is_a_warning(
     [(50e9, Status.OK), (2e9, Status.WARNING), (1e8, Status.MISSING)],
 )
 def test_disk(
-    free: float, status: Status, options: Options, monkeypatch: pytest.MonkeyPatch
+    free: float, status: Status, options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Usage:
         def __init__(self, place: Path) -> None:
@@ -87,7 +87,7 @@ def test_disk(
 
 
 def test_refused_loopback_address_is_named(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "_can_listen", lambda address: address == "127.0.0.1")
     found = finding("loopback", options)
@@ -96,7 +96,7 @@ def test_refused_loopback_address_is_named(
 
 
 def test_pyspark_of_another_version_than_the_connector(
-    options: Options, monkeypatch: pytest.MonkeyPatch
+    options: CheckOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: "3.5.0")
     assert finding("pyspark", options).status is Status.MISSING

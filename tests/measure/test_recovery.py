@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.measure.recovery import (
-    Recovery,
+    OutputRecovery,
     Unrecovered,
     bounds_of_mean,
     not_within,
@@ -25,17 +25,17 @@ NORMAL = Normal(median_s=1.0, usual_s=1.2, slowest_s=1.4)
 """Late from 1.5 s on."""
 
 
-def recovered(late: Mapping[int, float], **changes: float) -> Recovery:
+def recovered(late: Mapping[int, float], **changes: float) -> OutputRecovery:
     settings = {"failed_at_s": 10.2, "until_s": 29.0, **changes}
     return recovery(windows(late), normal=NORMAL, **settings)
 
 
-def each(late: Mapping[int, float], failed_at_s: Sequence[float]) -> list[Recovery]:
+def each(late: Mapping[int, float], failed_at_s: Sequence[float]) -> list[OutputRecovery]:
     return recoveries(windows(late), failed_at_s=failed_at_s, normal=NORMAL, until_s=29.0)
 
 
 def test_output_that_never_was_late_took_no_time() -> None:
-    assert recovered({}) == Recovery(seconds=0.0)
+    assert recovered({}) == OutputRecovery(seconds=0.0)
 
 
 def test_recovery_ends_with_the_last_late_result() -> None:
@@ -92,8 +92,8 @@ def test_a_window_that_is_due_at_the_failure_is_among_the_first_after_it() -> No
 
 def test_failures_far_apart_have_recoveries_of_their_own() -> None:
     assert each({5: 3.0, 20: 4.0}, [5.0, 20.0]) == [
-        Recovery(seconds=pytest.approx(3.0)),  # type: ignore[arg-type]  # compares with a float
-        Recovery(seconds=pytest.approx(4.0)),  # type: ignore[arg-type]  # compares with a float
+        OutputRecovery(seconds=pytest.approx(3.0)),  # type: ignore[arg-type]  # compares with a float
+        OutputRecovery(seconds=pytest.approx(4.0)),  # type: ignore[arg-type]  # compares with a float
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_failure_that_is_not_recovered_from_overlaps_every_later_one() -> None
 
 
 def test_a_mean_never_leaves_out_what_did_not_recover() -> None:
-    three, ten = Recovery(seconds=3.0), Recovery(seconds=10.0)
+    three, ten = OutputRecovery(seconds=3.0), OutputRecovery(seconds=10.0)
     never = not_within(20.0, Unrecovered.NOT_BY_END)
     assert bounds_of_mean([three, ten]) == (6.5, 6.5)
     assert bounds_of_mean([ten, never]) == (15.0, math.inf)

@@ -14,7 +14,7 @@ from harness.engines.simulated.synthetic import DigestOperator, digests
 from harness.engines.simulated.world import World
 from harness.protocol import inputs as told
 from harness.protocol.effects import EndRun
-from harness.protocol.failures import Failures
+from harness.protocol.failures import OperatorFailures
 from harness.protocol.scheme import Recovery, Tentative
 from tests.protocol.clusters import Cluster, node, report, sent
 
@@ -96,7 +96,7 @@ def test_a_batch_that_fails_on_two_nodes_ends_the_run_with_its_traceback(
 
 
 def test_another_batch_is_another_failure() -> None:
-    failures = Failures()
+    failures = OperatorFailures()
     copy = told.CopyReport(
         task=1, incarnation=1, term=1, position=4, stored=0, published=0, ready=False, failed="x"
     )

@@ -14,7 +14,7 @@ from harness.nightly.trends import write_trends
 from harness.report import build
 from harness.results.library import SHIPPED
 from harness.results.record import Outcome, Point
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from tests.nightly.test_history import night
 from tests.report.browser import NARROW_PX, WIDE_PX, find_browser, look
 from tests.test_runner import SMOKE, make
@@ -44,12 +44,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     half = toy(run)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "all_experiments", lambda: [half])
-        make(Store(root), half, settings=SMOKE)
+        make(RecordStore(root), half, settings=SMOKE)
         for number in range(7):
             History(root).append(replace(night(number), alarms=("codec: 1.2 times",)))
         trends = write_trends(History(root))
         assert trends is not None
-        return [*build.write_report(Store(root)).pages, trends]
+        return [*build.write_report(RecordStore(root)).pages, trends]
 
 
 @pytest.mark.parametrize("width_px", [NARROW_PX, WIDE_PX])
@@ -95,7 +95,7 @@ def test_the_report_of_the_shipped_results(tmp_path: Path, monkeypatch: pytest.M
     machine = next((root / "records" / "stock").glob("*/*")).name
     monkeypatch.setattr(build, "machine_name", lambda: machine)
     assert BROWSER is not None
-    for page in build.write_report(Store(root)).pages:
+    for page in build.write_report(RecordStore(root)).pages:
         seen = look(BROWSER, page, tmp_path, dark=True, width_px=NARROW_PX)
         wrong = [*seen.errors, *seen.missing, *seen.weak]
         assert not wrong, page.name

@@ -17,7 +17,7 @@ from harness.report import build
 from harness.report.verdicts import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.runner import RunSettings
 from tests.test_runner import SMOKE, make
@@ -31,7 +31,9 @@ def text_of(report: build.WrittenReport) -> str:
     return "".join(page.read_text() for page in report.pages)
 
 
-def judged(store: Store, experiment: Experiment, profile: Profile = Profile.QUICK) -> Assessment:
+def judged(
+    store: RecordStore, experiment: Experiment, profile: Profile = Profile.QUICK
+) -> Assessment:
     grid = experiment.grid[profile]
     campaign = store.newest_campaign(experiment.id, machine_name(), profile, grid)
     assert campaign is not None
@@ -39,8 +41,8 @@ def judged(store: Store, experiment: Experiment, profile: Profile = Profile.QUIC
 
 
 def test_claims_hold_on_valid_runs(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy(), settings=QUICK)
-    result = judged(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [True, True]
     assert exit_code([result], strict=True) == 0
 
@@ -49,15 +51,15 @@ def test_a_claim_that_fails_is_reported(tmp_path: Path) -> None:
     def falling(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": -float(str(point["x"]))})
 
-    make(Store(tmp_path), toy(falling), settings=QUICK)
-    result = judged(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy(falling), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [False, False]
     assert exit_code([result], strict=False) == 1
 
 
 def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy(), settings=SMOKE)
-    claims = judged(Store(tmp_path), toy(), Profile.SMOKE).claims
+    make(RecordStore(tmp_path), toy(), settings=SMOKE)
+    claims = judged(RecordStore(tmp_path), toy(), Profile.SMOKE).claims
     assert [(claim.kind.value, claim.held) for claim in claims] == [
         ("paper", None),
         ("invariant", True),
@@ -69,8 +71,8 @@ def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
     def falling(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": 9 - float(str(point["x"]))})
 
-    make(Store(tmp_path), toy(falling), settings=QUICK)
-    result = judged(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy(falling), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [False, True]
     assert exit_code([result], strict=False) == 0
     assert exit_code([result], strict=True) == 1
@@ -88,10 +90,10 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
         return square(point, context)
 
     try:
-        make(Store(tmp_path), toy(run), settings=QUICK)
+        make(RecordStore(tmp_path), toy(run), settings=QUICK)
     except KeyboardInterrupt:
         assert bad == "missing"
-    result = judged(Store(tmp_path), toy())
+    result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [None, None]
     assert "5 of 6 runs" in result.claims[0].measured["why not"]
     assert exit_code([result], strict=False) == (0 if bad == "invalid" else 3)
@@ -104,9 +106,9 @@ def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
     def negative(point: Point, context: Context) -> Outcome:
         return Outcome(values={"y": -1})
 
-    make(Store(tmp_path), toy(negative), settings=replace(QUICK, repeats=1))
-    make(Store(tmp_path), toy(), settings=replace(QUICK, repeats=1, again=True))
-    result = judged(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy(negative), settings=replace(QUICK, repeats=1))
+    make(RecordStore(tmp_path), toy(), settings=replace(QUICK, repeats=1, again=True))
+    result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [True, False]
     assert "older record" in result.claims[1].measured["why not"]
     assert exit_code([result], strict=False) == 1
@@ -127,8 +129,8 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
         return replace(outcome, values={**outcome.values, **busy})
 
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
-    make(Store(tmp_path), toy(run), settings=QUICK)
-    text = text_of(build.write_report(Store(tmp_path)))
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    text = text_of(build.write_report(RecordStore(tmp_path)))
     assert "(attempt 1) was invalid" in text
     assert "the load fell behind" in text
     assert "other processes used 40%" in text
@@ -154,8 +156,8 @@ def test_a_figure_is_a_file_of_its_kind(
 ) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
     monkeypatch.setattr(build, "_LARGEST_INLINE_SVG", largest)
-    make(Store(tmp_path), toy(), settings=QUICK)
-    build.write_report(Store(tmp_path))
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    build.write_report(RecordStore(tmp_path))
     (file,) = (tmp_path / "report" / "figures").iterdir()
     assert file.name == f"stock-toy.{ending}"
     assert file.read_bytes().startswith(begins)
@@ -167,8 +169,8 @@ def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -
     def run(point: Point, context: Context) -> Outcome:
         return replace(square(point, context), again=next(doubts, None))
 
-    make(Store(tmp_path), toy(run), settings=QUICK)
-    campaign = Store(tmp_path).newest_campaign(
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    campaign = RecordStore(tmp_path).newest_campaign(
         toy().source, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
     )
     assert campaign is not None
@@ -188,16 +190,16 @@ def test_one_failed_run_withdraws_every_claim_that_held(tmp_path: Path) -> None:
             raise RuntimeError("oh")
         return square(point, context)
 
-    make(Store(tmp_path), toy(run), settings=QUICK)
-    assert [claim.held for claim in judged(Store(tmp_path), toy()).claims] == [None, None]
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    assert [claim.held for claim in judged(RecordStore(tmp_path), toy()).claims] == [None, None]
 
 
 def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> None:
     def table(results: Results) -> pd.DataFrame:
         raise KeyError("nonsense")
 
-    make(Store(tmp_path), toy(), settings=QUICK)
-    result = judged(Store(tmp_path), replace(toy(), table=table))
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    result = judged(RecordStore(tmp_path), replace(toy(), table=table))
     assert "nonsense" in (result.problem or "")
     assert [claim.held for claim in result.claims] == [None]
     assert exit_code([result], strict=False) == 1
@@ -207,9 +209,9 @@ def test_the_report_is_one_file_with_every_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
-    make(Store(tmp_path), toy(), settings=SMOKE)
-    make(Store(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
-    report = build.write_report(Store(tmp_path))
+    make(RecordStore(tmp_path), toy(), settings=SMOKE)
+    make(RecordStore(tmp_path), toy(), settings=RunSettings(profile=Profile.QUICK, root_seed=5))
+    report = build.write_report(RecordStore(tmp_path))
     text = text_of(report)
     assert not re.search(r"(src|href)=\"https?:", text), "needs the network"
     assert 'alt="Squares.' in text
@@ -234,22 +236,22 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
         return Outcome(values={"y": -1})
 
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
-    make(Store(tmp_path), toy(negative), settings=QUICK)
-    page = build.write_report(Store(tmp_path)).index.read_text()
+    make(RecordStore(tmp_path), toy(negative), settings=QUICK)
+    page = build.write_report(RecordStore(tmp_path)).index.read_text()
     assert "1 invariant failed:" in page
     alarm = page.split("invariant failed:")[1].split("</p>")[0]
     assert "y is above zero" in alarm
     assert "y rises with x" not in alarm, "a sentence of a paper that does not hold is no alarm"
-    make(Store(tmp_path / "good"), toy(), settings=SMOKE)
-    make(Store(tmp_path / "good"), toy(identifier="ppa/toy"), settings=QUICK)
+    make(RecordStore(tmp_path / "good"), toy(), settings=SMOKE)
+    make(RecordStore(tmp_path / "good"), toy(identifier="ppa/toy"), settings=QUICK)
     monkeypatch.setattr(build, "all_experiments", lambda: [toy(), toy(identifier="ppa/toy")])
-    good = build.write_report(Store(tmp_path / "good")).index
+    good = build.write_report(RecordStore(tmp_path / "good")).index
     assert "invariant failed:" not in good.read_text()
     assert "<b>Profile</b> quick, smoke" in good.read_text()
     assert "my_own_run.ipynb" in (good.parent / "stock.html").read_text()
     assert "paper_ppa.ipynb" in (good.parent / "ppa.html").read_text()
     monkeypatch.setattr(build, "all_experiments", list)
-    empty = build.write_report(Store(tmp_path / "empty")).index.read_text()
+    empty = build.write_report(RecordStore(tmp_path / "empty")).index.read_text()
     assert "<b>Profile</b> nothing yet" in empty
 
 
@@ -257,7 +259,7 @@ def test_the_report_shows_what_a_command_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     ((_, mine),) = make(store, toy(), settings=QUICK).campaigns
     make(store, toy(), settings=replace(QUICK, root_seed=5))
     writer = build.ReportWriter(store)
@@ -275,8 +277,8 @@ def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         return Outcome(skipped="one rack is too few")
 
-    make(Store(tmp_path), toy(run), settings=QUICK)
-    result = judged(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy(run), settings=QUICK)
+    result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [None]
     assert "one rack is too few" in result.claims[0].measured["why not"]
     assert exit_code([result], strict=False) == 0
@@ -293,8 +295,8 @@ def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.Mon
         claims=lambda tables: claims(tables["runs"]),
     )
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
-    make(Store(tmp_path), experiment, settings=QUICK)
-    report = build.write_report(Store(tmp_path))
+    make(RecordStore(tmp_path), experiment, settings=QUICK)
+    report = build.write_report(RecordStore(tmp_path))
     assert [claim.held for claim in report.claims] == [True, True]
     data = tmp_path / "report" / "data"
     assert {path.name for path in data.iterdir()} == {"stock-toy-runs.csv", "stock-toy-noise.csv"}
@@ -302,8 +304,8 @@ def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
-    make(Store(tmp_path), toy(), settings=QUICK)
-    make(Store(tmp_path), toy(), settings=replace(QUICK, root_seed=5, repeats=1))
-    result = judged(Store(tmp_path), toy())
+    make(RecordStore(tmp_path), toy(), settings=QUICK)
+    make(RecordStore(tmp_path), toy(), settings=replace(QUICK, root_seed=5, repeats=1))
+    result = judged(RecordStore(tmp_path), toy())
     assert {record.root_seed for record in result.campaign.records} == {5}
     assert result.campaign.expected == 3

@@ -20,7 +20,7 @@ from harness.results import load, schema
 from harness.results.library import TABLES
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point
-from harness.results.store import Store
+from harness.results.store import RecordStore
 from tests.test_runner import SMOKE, make
 from tests.toys import toy
 
@@ -30,8 +30,8 @@ TOY = "stock/toy"
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
-    make(Store(tmp_path / "results"), toy(), settings=SMOKE)
-    build.write_report(Store(tmp_path / "results"))
+    make(RecordStore(tmp_path / "results"), toy(), settings=SMOKE)
+    build.write_report(RecordStore(tmp_path / "results"))
     return tmp_path / "results"
 
 
@@ -142,7 +142,7 @@ def test_a_failed_run_is_there_with_its_reason(tmp_path: Path) -> None:
     def run(point: Point, context: Context) -> Outcome:
         raise RuntimeError("oh")
 
-    make(Store(tmp_path), toy(run), settings=SMOKE)
+    make(RecordStore(tmp_path), toy(run), settings=SMOKE)
     results = load(tmp_path)
     assert set(results.runs["status"]) == {"failed"}
     assert results.wide(TOY).empty

@@ -21,7 +21,7 @@ from harness.results.record import (
     Question,
     Record,
 )
-from harness.results.store import Store
+from harness.results.store import RecordStore
 
 QUESTION = Question(
     experiment="stock/toy", profile="quick", root_seed=1, options={}, machine={"cores": 2}
@@ -60,7 +60,7 @@ def test_how_a_run_ended(outcome: Outcome, status: str, reason: str | None) -> N
 
 
 def test_a_record_names_the_engine_it_measured_and_so_does_its_campaign(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     measured = replace(QUESTION, backend="docker")
     for number, engine in enumerate(("tasks", "structured")):
         begun = replace(attempt(number + 1, at=1000.0 + number, question=measured), engine=engine)
@@ -104,12 +104,12 @@ def test_another_question_is_another_campaign(other: Question) -> None:
     assert first.campaign != second.campaign
 
 
-def keep(store: Store, record: Record) -> None:
+def keep(store: RecordStore, record: Record) -> None:
     store.append(record, store.scratch(), {"s": pd.DataFrame({"a": [1]})}, "here")
 
 
 def test_one_question_asked_of_two_revisions(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     for number, (code, y) in enumerate([("old", 1), ("new", 3), ("old", 2)]):
         at = 1000.0 + number
         outcome = Outcome(values={"y": y})
@@ -125,7 +125,7 @@ def test_one_question_asked_of_two_revisions(tmp_path: Path) -> None:
 
 
 def test_a_skip_completes_a_campaign_and_stands_in_no_table(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     keep(store, Record.completed(attempt(1), Outcome(values={"y": 1}), seconds=0))
     assert not store.campaign(QUESTION, "a", "here", 1, GRID).complete
     skipped = Outcome(skipped="no such scheme")
@@ -138,7 +138,7 @@ def test_a_skip_completes_a_campaign_and_stands_in_no_table(tmp_path: Path) -> N
 
 
 def test_a_failure_does_not_hide_what_was_settled(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = RecordStore(tmp_path)
     keep(store, Record.completed(attempt(), Outcome(values={"y": 1}), seconds=0))
     keep(store, Record.failed(attempt(at=1001.0), "the disk was full", seconds=0))
     campaign = store.newest_campaign("stock/toy", "here", Profile.QUICK, GRID)

@@ -26,7 +26,7 @@ from harness.cluster.docker.configuration import (
     redis_files,
     worker_files,
 )
-from harness.cluster.docker.containers import CONFIGURATION, Containers, Plan, states
+from harness.cluster.docker.containers import CONFIGURATION, Containers, ContainerSpec, states
 from harness.cluster.docker.image import ensure_image
 from harness.cluster.docker.workers import (
     START_LIMIT_S,
@@ -35,7 +35,7 @@ from harness.cluster.docker.workers import (
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import STARTED, BrokerIdentity
-from harness.cluster.links import Link
+from harness.cluster.links import WorkerLink
 from harness.cluster.owned import OwnedCluster
 from harness.cluster.ownership import ClusterRecord
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess
@@ -174,7 +174,7 @@ class DockerCluster(OwnedCluster):
             self._shapes = self._containers.shapes()
         return self._shapes
 
-    def shape(self, target: str, link: Link | None) -> None:
+    def shape(self, target: str, link: WorkerLink | None) -> None:
         super().shape(target, link)
         self._started().shape({node.worker for node in self.resolve(target)}, link)
 
@@ -226,13 +226,13 @@ class DockerCluster(OwnedCluster):
             "master": (_MASTER, master_files(self._secret, self._key)),
         }
         for role, (number, texts) in files.items():
-            plan = Plan(role=role, command=(role,), address=place(number), files=texts)
+            plan = ContainerSpec(role=role, command=(role,), address=place(number), files=texts)
             self._containers.start(plan, shared=self.run_directory / "checkpoints")
 
     def _start_worker(self, name: str, log_name: str) -> None:
         node = next(node for node in self._nodes if node.worker == name)
         cores = self.spec.cores_per_worker
-        plan = Plan(
+        plan = ContainerSpec(
             role=name,
             command=("worker",),
             address=node.host,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster.docker.daemon import ROLE_LABEL, RUN_LABEL, told
-from harness.cluster.links import Link, Traffic, able, lay
+from harness.cluster.links import Traffic, WorkerLink, able, lay
 from harness.cluster.processes import RUN_VARIABLE
 from harness.errors import EnvironmentFailure
 
@@ -29,7 +29,7 @@ _ONCE = "once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ContainerSpec:
     """One container before it exists."""
 
     role: str
@@ -90,7 +90,7 @@ class Containers:
         """The address of a container by its number in this cluster's network."""
         return f"{self.subnet}.{number}"
 
-    def start(self, plan: Plan, *, shared: Path) -> None:
+    def start(self, plan: ContainerSpec, *, shared: Path) -> None:
         """Make and start a container; an earlier one of its name is removed first.
 
         ``shared`` is seen under the same path inside.
@@ -154,7 +154,7 @@ class Containers:
         """Give a container that was cut off its network back, with the address it had."""
         self._network.connect(self.of(role), ipv4_address=address)
 
-    def shape(self, role: str, link: Link | None) -> None:
+    def shape(self, role: str, link: WorkerLink | None) -> None:
         """Lay a link on both ends of a container's cable; see `harness.cluster.links`."""
         container = self.of(role)
         code, output = container.exec_run(["sh", "-c", _OWN_INTERFACE])

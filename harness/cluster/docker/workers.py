@@ -19,7 +19,7 @@ from harness.cluster.docker.containers import Containers
 from harness.cluster.docker.counters import Used, read_counters
 from harness.cluster.docker.daemon import told
 from harness.cluster.docker.trees import Tree, perform
-from harness.cluster.links import Link
+from harness.cluster.links import WorkerLink
 from harness.cluster.processes import HostProcess
 from harness.errors import EnvironmentFailure, UsageError
 from harness.text import Notify, format_duration
@@ -59,7 +59,7 @@ class _Slot:
     shares: list[_Share] = field(default_factory=list)
     incarnation: int = 0
     cut: bool = False
-    link: Link | None = None
+    link: WorkerLink | None = None
     """What was declared to lie under it."""
     spent: Used = field(default_factory=Used)
     """Of earlier incarnations, and of earlier connections to the network."""
@@ -157,7 +157,7 @@ class DockerWorkers:
                 return self._to_containers(action, chosen)
             return self._to_hosts(action, nodes)
 
-    def shape(self, workers: Iterable[str], link: Link | None) -> None:
+    def shape(self, workers: Iterable[str], link: WorkerLink | None) -> None:
         with self._lock, told("a link could not be laid"):
             for worker in sorted(workers):
                 slot = self._slots[worker]

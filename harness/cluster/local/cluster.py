@@ -31,10 +31,10 @@ from harness.cluster.base import (
 )
 from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.links import Link
+from harness.cluster.links import WorkerLink
 from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
-from harness.cluster.local.network import Loopback, Namespaces, Network
+from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
 from harness.cluster.local.redis_daemon import RedisDaemon
 from harness.cluster.local.spark_settings import application_settings, server_environment
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
@@ -64,7 +64,7 @@ class LocalCluster(OwnedCluster):
         *,
         keep: bool = False,
         programs: Programs | None = None,
-        network: Network | None = None,
+        network: LocalNetwork | None = None,
     ) -> None:
         """``network``: on loopback addresses, unless it is given."""
         _check(spec)
@@ -141,7 +141,7 @@ class LocalCluster(OwnedCluster):
         self._started()
         return self._network.shapes()
 
-    def shape(self, target: str, link: Link | None) -> None:
+    def shape(self, target: str, link: WorkerLink | None) -> None:
         super().shape(target, link)
         self._started().shape({node.worker for node in self.resolve(target)}, link)
 
@@ -265,7 +265,7 @@ def _check(spec: ClusterSpec) -> None:
         )
 
 
-def _nodes(spec: ClusterSpec, network: Network) -> tuple[Node, ...]:
+def _nodes(spec: ClusterSpec, network: LocalNetwork) -> tuple[Node, ...]:
     return tuple(
         Node(
             name=f"r{rack}n{(worker - 1) * spec.nodes_per_worker + place}",

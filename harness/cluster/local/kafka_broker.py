@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.kafka import HEAP, LOG4J, STARTED, BrokerIdentity
-from harness.cluster.local.launching import Child, Launcher, Server, failure, free_port
+from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, failure, free_port
 from harness.cluster.run_directory import write_private
 
 
@@ -27,7 +27,7 @@ class KafkaBroker(Server):
         self._configuration = self._home / "server.properties"
         self.endpoint: KafkaEndpoint = self._identity.endpoint("")
 
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         host = self.launcher.host
         client, controller = f"{host}:{free_port(host)}", f"{host}:{free_port(host)}"
         text = self._identity.properties(
@@ -71,7 +71,7 @@ class KafkaBroker(Server):
             return False
         return True
 
-    def _spawn(self, name: str, *arguments: str) -> Child:
+    def _spawn(self, name: str, *arguments: str) -> LaunchedProcess:
         log4j = (self._home / "log4j2.properties").as_uri()
         command = [
             str(self._java),

@@ -55,7 +55,7 @@ class Launcher:
         *,
         environment: Mapping[str, str] | None = None,
         log_name: str | None = None,
-    ) -> Child:
+    ) -> LaunchedProcess:
         """Start ``command`` as the process called ``name``; never with a secret in it."""
         log = self.directory / "logs" / f"{log_name or name}.log"
         write_journal(self.directory, name, None)
@@ -79,11 +79,11 @@ class Launcher:
         identity = identify(process.pid)
         if identity is not None:
             write_journal(self.directory, name, identity)
-        return Child(name=name, process=process, identity=identity, log=log)
+        return LaunchedProcess(name=name, process=process, identity=identity, log=log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
+class LaunchedProcess:
     """One process that was started here."""
 
     name: str
@@ -118,7 +118,7 @@ class Child:
 
 
 class Server(ABC):
-    """One server of the cluster on its way from nothing to answering."""
+    """One server of the cluster, from its start until it answers."""
 
     title: str
     """As it stands in a message: "the Kafka broker"."""
@@ -128,7 +128,7 @@ class Server(ABC):
 
     def __init__(self, launcher: Launcher) -> None:
         self.launcher = launcher
-        self.child: Child | None = None
+        self.child: LaunchedProcess | None = None
         self._begun_s = 0.0
         self._attempts = 0
 
@@ -139,7 +139,7 @@ class Server(ABC):
         self.child = self.launch()
 
     @abstractmethod
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         """Start the process on freshly chosen ports."""
 
     @abstractmethod
@@ -221,7 +221,7 @@ def wait_for(
             time.sleep(_POLL_S)
 
 
-def failure(what: str, child: Child) -> EnvironmentFailure:
+def failure(what: str, child: LaunchedProcess) -> EnvironmentFailure:
     """What happened, the process's state, its last words, and what to do about it."""
     lines = _last_lines(child.log_text(), 200)
     told = [line for line in lines if not line.startswith("\tat ")][-_LAST_LINES:]

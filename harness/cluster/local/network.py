@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from harness.cluster.links import Link, Traffic, able, lay
+from harness.cluster.links import Traffic, WorkerLink, able, lay
 from harness.cluster.processes import RUN_VARIABLE, identify
 from harness.cluster.run_directory import write_journal
 from harness.errors import EnvironmentFailure
@@ -42,7 +42,7 @@ class Bytes:
     sent: int
 
 
-class Network(Protocol):
+class LocalNetwork(Protocol):
     """What a local cluster asks of its network."""
 
     host: str
@@ -66,7 +66,7 @@ class Network(Protocol):
     def shapes(self) -> frozenset[str]:
         """Which links can be laid (`harness.cluster.links`)."""
 
-    def shape(self, worker: str, link: Link | None) -> None:
+    def shape(self, worker: str, link: WorkerLink | None) -> None:
         """Lay a link under a worker, both ways; None takes it away."""
 
     def counted(self, worker: str) -> Bytes | None:
@@ -100,7 +100,7 @@ class Loopback:
     def shapes(self) -> frozenset[str]:
         return frozenset()
 
-    def shape(self, worker: str, link: Link | None) -> None:
+    def shape(self, worker: str, link: WorkerLink | None) -> None:
         """The loopback device is everybody's."""
 
     def counted(self, worker: str) -> Bytes | None:
@@ -156,7 +156,7 @@ class Namespaces:
         finally:
             _ip("link del try0")
 
-    def shape(self, worker: str, link: Link | None) -> None:
+    def shape(self, worker: str, link: WorkerLink | None) -> None:
         lay(link, _cable(worker), _tc())
         lay(link, "eth0", _tc(self._enter(worker)))
 

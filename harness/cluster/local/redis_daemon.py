@@ -8,7 +8,7 @@ from pathlib import Path
 import redis
 
 from harness.cluster.endpoints import RedisEndpoint
-from harness.cluster.local.launching import Child, Launcher, Server, free_port
+from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, free_port
 from harness.cluster.run_directory import write_private
 
 _CONFIGURATION = """\
@@ -43,7 +43,7 @@ class RedisDaemon(Server):
         self._home.mkdir(mode=0o700)
         self.endpoint = RedisEndpoint(host=launcher.host, port=0, password=password)
 
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         host = self.launcher.host
         self.endpoint = replace(self.endpoint, port=free_port(host))
         configuration = write_private(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cluster.local.launching import Child, Launcher, Server
+from harness.cluster.local.launching import LaunchedProcess, Launcher, Server
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.run_directory import write_private
 from harness.cluster.spark import (
@@ -59,7 +59,7 @@ class SparkDaemons:
         host: str,
         log_name: str | None = None,
         within: Callable[[Sequence[str]], list[str]] = list,
-    ) -> Child:
+    ) -> LaunchedProcess:
         """Start a daemon's main class, with its log beside the others."""
         log4j = (self.configuration_directory / "log4j2.properties").as_uri()
         command = [
@@ -96,7 +96,7 @@ class Master(Server):
         self._log = MasterLog()
         self.url = ""
 
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         properties = self._daemons.properties("master", MASTER_PROPERTIES)
         host = self.launcher.host
         return self._daemons.spawn(
@@ -150,7 +150,7 @@ class Worker(Server):
         self._memory_mb = memory_mb
         self._address = ""
 
-    def launch(self) -> Child:
+    def launch(self) -> LaunchedProcess:
         directory = self.launcher.directory / "work" / f"{self.name}.{self.incarnation}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         resources = directory / "resources.json"

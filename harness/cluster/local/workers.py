@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.cluster.base import Action, Node, Usage, Victim
-from harness.cluster.links import Link
+from harness.cluster.links import WorkerLink
 from harness.cluster.local.launching import Server, wait_for
-from harness.cluster.local.network import Network
+from harness.cluster.local.network import LocalNetwork
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.processes import (
     HostProcess,
@@ -72,7 +72,7 @@ class _Slot:
     worker: Worker | None = None
     incarnation: int = 0
     cut: bool = False
-    link: Link | None = None
+    link: WorkerLink | None = None
     """What was declared to lie under it."""
 
 
@@ -84,7 +84,7 @@ class Workers:
         run: str,
         nodes: Sequence[Node],
         make: Callable[[Node, int], Worker],
-        network: Network,
+        network: LocalNetwork,
     ) -> None:
         """``make(node, incarnation)`` builds, without starting it, the worker under a node."""
         self._run = run
@@ -167,7 +167,7 @@ class Workers:
                 case Action.CUT | Action.HEAL:
                     return self._wire(action, shares, whole=rack or not self._shared)
 
-    def shape(self, workers: Iterable[str], link: Link | None) -> None:
+    def shape(self, workers: Iterable[str], link: WorkerLink | None) -> None:
         with self._lock:
             for worker in sorted(workers):
                 if link is not None or self._slots[worker].link is not None:

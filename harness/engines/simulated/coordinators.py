@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from harness.engines.hosting import EFFECTS
 from harness.engines.simulated.kernel import ANSWER, MESSAGE, TIMER, Kernel
-from harness.engines.simulated.observing import Watch
+from harness.engines.simulated.observing import Observers
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.servers import Servers
 from harness.engines.simulated.transport import COORDINATOR, Transport
@@ -21,7 +21,7 @@ NOBODY = (0,)
 
 
 class Coordinators:
-    """Starts, crashes and hosts them; each life is the owner of a term of its own."""
+    """Starts, crashes and hosts them; each one that is started gets a term of its own."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Coordinators:
         kernel: Kernel,
         transport: Transport,
         servers: Servers,
-        watch: Watch,
+        watch: Observers,
         *,
         record: Callable[[int, do.NoteCopy], None],
         validate: bool,

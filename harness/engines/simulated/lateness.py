@@ -28,9 +28,9 @@ later, when the partition has been claimed and the records before it are confirm
 claims its partition, with the order. An order of an earlier coordinator than the one that gave
 its node the last order promotes nobody.
 
-*Closes in time.* That is the coordinator's promise, and is looked at by `closings`.
+*Closes in time.* The coordinator is responsible for that; `closings` checks it.
 
-Where the promise says nothing: `Policy.SUSPEND` in the state it is for; batches of which nothing
+What the bound does not cover: `Policy.SUSPEND` in the state it is for; batches of which nothing
 has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
 is full; sources, which wait for nothing; a node while it is paused, and what was pending when its
 clock changed its rate (the simulated timer was set by the old one).

@@ -1,4 +1,4 @@
-"""A machine that can crash, stop, slow down and tell the wrong time."""
+"""A simulated node: it can crash, freeze, slow down, and have a wrong clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.protocol.node import NodeMachine
 
 
 class SimulatedNode:
-    """What befalls one node; its protocol machine is inside."""
+    """One node with its faults, its clock and its protocol machine."""
 
     __slots__ = (
         "alive", "boot", "clock_base", "cut", "deferred", "disturbed", "drift", "free_at",

@@ -1,4 +1,4 @@
-"""What checkers, traces and pictures are told of a run; they change nothing in it."""
+"""The events of a simulated run that checkers, traces and pictures receive; they only read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.protocol.task import TaskMachine
 
 
 class Scene(Protocol):
-    """A world, as far as observers look into it."""
+    """The part of a world that observers may read."""
 
     options: Options
     kernel: Kernel
@@ -38,7 +38,8 @@ class Scene(Protocol):
 
 
 class Observer:
-    """Subclasses give what they want to see; what they leave out costs nothing."""
+    """Receives events of a run. A subclass overrides the methods of those events that it needs; the
+    others are not called (`Observers.add`)."""
 
     def striking(self, scene: Scene, fault: Fault) -> None:
         """The fault is about to strike."""
@@ -47,10 +48,10 @@ class Observer:
         """The fault has struck."""
 
     def handed(self, at_us: int, item: told.NodeInput) -> None:
-        """A node is handed something."""
+        """A node receives an input."""
 
     def before(self, node: int, task: int, item: told.NodeInput, clock: int) -> None:
-        """A node, by its ``clock``, is about to hand ``item`` to its copy of a task."""
+        """A node, by its ``clock``, is about to give ``item`` to its copy of a task."""
 
     def after(
         self,
@@ -60,8 +61,8 @@ class Observer:
         effects: Sequence[do.Effect],
         clock: int,
     ) -> None:
-        """It has; these are the effects. Called for each copy of the task that is there then, if
-        there are two with the effects of both."""
+        """The copy has handled ``item``, and asks for ``effects``. Called for each copy of the task
+        that the node hosts then; where there are two, with the effects of both together."""
 
     def handled(self, node: int, copy: TaskMachine) -> None:
         """A copy has handled an input, in a run whose machines are validated."""
@@ -73,22 +74,22 @@ class Observer:
         """An operator is run."""
 
     def computed(self, scene: Scene, node: int, item: Any, begin_us: int, end_us: int) -> None:
-        """A node will have computed from ``begin_us`` to ``end_us``, and is told ``item`` then."""
+        """A node computes from ``begin_us`` to ``end_us``, and receives ``item`` at the end."""
 
     def published(self, sink: int, at_us: int, records: Sequence[do.OutputRecord]) -> None:
-        """Records that count stand in a partition."""
+        """Records were appended to an output partition, and no fence rejects them."""
 
     def noted(self, noted: Noted) -> None:
-        """Somebody has noted something of a copy."""
+        """A node or the coordinator has reported an event of a copy."""
 
     def decided(
         self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
     ) -> None:
-        """A coordinator has handled ``item``; ``newest`` unless it is a rival's elder."""
+        """A coordinator has handled ``item``; ``newest`` unless a second one has started since."""
 
 
-class Watch:
-    """By event, whom to call."""
+class Observers:
+    """The observers of a run: for each event, the methods to call."""
 
     __slots__ = (
         "after", "before", "computed", "decided", "faulted", "handed", "handled", "noted",
@@ -110,7 +111,7 @@ class Watch:
         self.decided: list[Callable[..., None]] = []
 
     def add(self, observer: Observer) -> None:
-        """Tell an observer of those events for which it has a method of its own."""
+        """Call ``observer`` for those events whose methods it overrides."""
         for event in self.__slots__:
             if getattr(type(observer), event) is not getattr(Observer, event):
                 getattr(self, event).append(getattr(observer, event))

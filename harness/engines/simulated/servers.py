@@ -10,7 +10,7 @@ from harness.engines.program import Program
 from harness.engines.simulated.computing import Computing
 from harness.engines.simulated.kernel import ANSWER, Kernel
 from harness.engines.simulated.node import SimulatedNode
-from harness.engines.simulated.observing import Watch
+from harness.engines.simulated.observing import Observers
 from harness.engines.simulated.options import Options
 from harness.engines.simulated.store import Store
 from harness.engines.simulated.transport import Tell, Transport
@@ -31,7 +31,7 @@ class Servers:
         *,
         computing: Computing,
         transport: Transport,
-        watch: Watch,
+        watch: Observers,
         tell: Tell,
     ) -> None:
         self._options, self._kernel, self._nodes = options, kernel, nodes

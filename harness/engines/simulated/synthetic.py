@@ -1,4 +1,4 @@
-"""Programs for simulation: one whose output betrays every mistake, one that only counts."""
+"""Programs for simulation: one whose output shows every mistake, one that only counts."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Waiting:
         self.closed: dict[int, int] = {}
         """Upstream task to the term below which it is closed."""
         self.due: int | None = None
-        """When the next batch must have been begun; None while nothing is owed."""
+        """When the next batch must have been begun; None while it need not begin any."""
         self.claimed = False
         self.publishing: int | None = None
         """The records that are on their way to the partition, by sequence number."""

@@ -30,7 +30,7 @@ from harness.engines.simulated.computing import Computing
 from harness.engines.simulated.coordinators import Coordinators
 from harness.engines.simulated.kernel import ANSWER, FAULT, MESSAGE, TIMER, Kernel
 from harness.engines.simulated.node import SimulatedNode
-from harness.engines.simulated.observing import Observer, Watch
+from harness.engines.simulated.observing import Observer, Observers
 from harness.engines.simulated.options import Fault, FaultKind, Options
 from harness.engines.simulated.servers import Servers
 from harness.engines.simulated.store import Store
@@ -63,7 +63,7 @@ class World:
         self.validate, self.kept, self._notes_progress = validate, kept, notes_progress
         self.operators = program.operators
         self.kernel = Kernel()
-        self.watch = Watch()
+        self.watch = Observers()
         for observer in observers:
             self.watch.add(observer)
         self.nodes = [SimulatedNode(n, options.lanes) for n in range(len(options.nodes))]

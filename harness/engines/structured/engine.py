@@ -16,7 +16,7 @@ import pandas as pd
 
 from harness.child import Event as Said
 from harness.cluster.base import Cluster, Node, Usage
-from harness.engines.base import EngineKind, Event, EventKind, Needs, Scored, Setup, Work
+from harness.engines.base import ClusterNeeds, EngineKind, Event, EventKind, Scored, Setup, Work
 from harness.engines.deliveries import deliveries
 from harness.engines.metering import used_by
 from harness.engines.structured.accuracy import read_scores, write_results
@@ -181,16 +181,18 @@ class StructuredKind(EngineKind):
 
     name = NAME
     summary = "the workload as a stock Spark Structured Streaming query, nothing patched"
-    schemes: ClassVar[Mapping[str, Needs]] = {
-        "checkpoint": Needs(summary="one application over all racks, a checkpoint a trigger"),
-        "active": Needs(
+    schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
+        "checkpoint": ClusterNeeds(
+            summary="one application over all racks, a checkpoint a trigger"
+        ),
+        "active": ClusterNeeds(
             summary="an application per rack, the first copy of each result counts",
             racks=2,
             nodes=2,
         ),
     }
 
-    def needs(self, setup: Setup) -> Needs:
+    def needs(self, setup: Setup) -> ClusterNeeds:
         """Every setting of Spark's is a parameter, for Spark to judge."""
         others = {n: v for n, v in setup.parameters.items() if not n.startswith(SPARK_SETTING)}
         return super().needs(replace(setup, parameters=others))

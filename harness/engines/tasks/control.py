@@ -28,7 +28,7 @@ MOST_BYTES = 64 << 20
 MOST_WAITING_BYTES = 4 << 20
 """Of frames that the peer has not read yet; beyond it further frames are dropped."""
 PROOF_WITHIN_S = 10.0
-"""How long a stranger may take to prove that it is none."""
+"""How long a new connection may take to prove that it knows the secret, in seconds."""
 
 _AGAIN_S = 0.02
 _LENGTH = struct.Struct(">I")

@@ -33,7 +33,7 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.placement import Placement, Planned, Spread
 
 
-class Member:
+class ConnectedNode:
     """A node that is connected."""
 
     def __init__(self, number: int, boot: int, connection: Connection, shift_us: int) -> None:
@@ -48,7 +48,7 @@ class Deciding:
     """The machine of one pass, and its host."""
 
     def __init__(
-        self, job: Job, redis: RedisEndpoint, members: Mapping[int, Member], emit: Emit
+        self, job: Job, redis: RedisEndpoint, members: Mapping[int, ConnectedNode], emit: Emit
     ) -> None:
         self.job = job
         self._members, self._emit = members, emit
@@ -83,7 +83,7 @@ class Deciding:
         if not self._over:
             self._perform(self.machine.handle(item, now=now_us()))
 
-    def heard(self, member: Member, heartbeat: told.HeartbeatReceived) -> None:
+    def heard(self, member: ConnectedNode, heartbeat: told.HeartbeatReceived) -> None:
         """Note from a heartbeat what its node hosts and has published."""
         member.tasks = frozenset(copy.task for copy in heartbeat.copies)
         for copy in heartbeat.copies:
@@ -92,14 +92,14 @@ class Deciding:
                 self._emit({"event": "published", "task": copy.task, "below": copy.published})
         self._after_the_way(member, heartbeat)
 
-    def lost(self, member: Member) -> None:
+    def lost(self, member: ConnectedNode) -> None:
         """A node's connection was closed."""
         if self.job.by_connection:
             cause = f"the connection of node {member.number} was closed"
             gone = told.NodeDisconnected(cause=cause, node=member.number, boot=member.boot)
             self._after_the_way(member, gone)
 
-    def _after_the_way(self, member: Member, item: told.CoordinatorInput) -> None:
+    def _after_the_way(self, member: ConnectedNode, item: told.CoordinatorInput) -> None:
         """What comes from a node, once it has come all the way."""
         delay = self.job.links.delay_us(member.number, -1)
         if delay:
@@ -211,7 +211,7 @@ class CoordinatorProcess:
         self._listener = Listener(
             bytes.fromhex(configuration["secret"]), self._serve, host=self._host
         )
-        self._members: dict[int, Member] = {}
+        self._members: dict[int, ConnectedNode] = {}
         self._deciding: Deciding | None = None
         self._leaving = False
         self._left_us: dict[int, int] = {}
@@ -265,7 +265,7 @@ class CoordinatorProcess:
             return
         await self._stay_away(hello["hello"])
         shift_us = Clock.here().shift_us(Clock.from_json(hello["clock"]))
-        member = Member(hello["hello"], hello["boot"], connection, shift_us)
+        member = ConnectedNode(hello["hello"], hello["boot"], connection, shift_us)
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
             return  # a life that is over and does not know it: a frozen process that went on
@@ -289,13 +289,13 @@ class CoordinatorProcess:
             back_us = self._left_us[node] + self._deciding.job.speed.restart_us(node)
             await asyncio.sleep(max(0, back_us - now_us()) / 1e6)
 
-    def _welcome(self, member: Member, running: str | None) -> None:
+    def _welcome(self, member: ConnectedNode, running: str | None) -> None:
         if self._leaving:
             member.connection.send({"leave": True})
         elif self._deciding is not None and running != self._deciding.job.run:
             member.connection.send({"begin": self._deciding.job.to_json()})
 
-    def _hear(self, member: Member, frame: Mapping[str, Any]) -> None:
+    def _hear(self, member: ConnectedNode, frame: Mapping[str, Any]) -> None:
         if "heartbeat" in frame:
             if self._deciding is not None:
                 self._deciding.heard(member, from_parts(frame["heartbeat"]))
@@ -305,7 +305,7 @@ class CoordinatorProcess:
         elif "problem" in frame:
             self._emit({"event": "problem", "node": member.number, **frame["problem"]})
 
-    def _say(self, event: str, member: Member, **more: Any) -> None:
+    def _say(self, event: str, member: ConnectedNode, **more: Any) -> None:
         self._emit(
             {
                 "event": event,

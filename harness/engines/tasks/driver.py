@@ -2,11 +2,11 @@
 
 It places nodes and nothing else: one Spark job per node, whose only task is `run_node`, on the
 host of the node's worker. ``spark.task.maxFailures`` is 1, so a killed process ends its job at
-once, and the next life of the node is a new job, started here at once. Where a restart delay is
-declared, it is started so that it is there when that is over, and the coordinator lets it in not
-before: a process that starts takes processor time from those that restore. A whole executor that
-is lost does not count as a failure of its tasks: Spark starts them again by itself when a slot is
-free, and the boot number from Redis makes that a new life too.
+once; the node is then started again as a new job. Without a restart delay that happens at once.
+With one, the process is started early enough to be ready when the delay is over, and the
+coordinator does not accept it before, because a process that starts takes processor time from
+those that restore. A whole executor that is lost does not count as a failure of its tasks: Spark
+starts them again by itself when a slot is free. They get a new boot number from Redis, too.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
-from harness.engines.base import Engine, EngineKind, Event, Needs, Scored, Setup, Work
+from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
 from harness.engines.codec import from_parts
 from harness.engines.restoration import Noted
 from harness.engines.tasks.adapting import Adapting, SourceRates
@@ -324,8 +324,8 @@ class TaskEngineKind(EngineKind):
 
     name = NAME
     summary = "the papers' task-level protocols, in long-lived tasks on Spark executors"
-    schemes: ClassVar[Mapping[str, Needs]] = {
-        name: Needs(summary=summary, nodes=2) for name, summary in _SUMMARY.items()
+    schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
+        name: ClusterNeeds(summary=summary, nodes=2) for name, summary in _SUMMARY.items()
     }
     parameters: ClassVar[Mapping[str, str]] = PARAMETERS
 

@@ -31,7 +31,7 @@ RECONNECT_WITHIN_S = 120.0
 BOOT_AGAIN_S = 0.2
 
 
-class Link:
+class CoordinatorLink:
     """The connection to the coordinator, made again when the coordinator comes back."""
 
     def __init__(self, arguments: Mapping[str, Any], boot: int) -> None:
@@ -94,7 +94,7 @@ class NodeProcess:
     async def run(self) -> None:
         """Return when the coordinator says that the engine ends."""
         boot = await self._boot()
-        link = Link(self._arguments, boot)
+        link = CoordinatorLink(self._arguments, boot)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: _fail(failed, context.get("exception"))
@@ -118,7 +118,7 @@ class NodeProcess:
             except (RedisError, OSError):
                 await asyncio.sleep(BOOT_AGAIN_S)
 
-    async def _serve(self, link: Link, boot: int) -> None:
+    async def _serve(self, link: CoordinatorLink, boot: int) -> None:
         while True:
             job = self._hosted.job.run if self._hosted is not None else None
             connection = await link.connect(job)
@@ -129,7 +129,7 @@ class NodeProcess:
             if os.getppid() != self._parent:
                 return  # the executor is gone, and this process was left behind
 
-    def _follow(self, frame: Mapping[str, Any], link: Link, boot: int) -> bool:
+    def _follow(self, frame: Mapping[str, Any], link: CoordinatorLink, boot: int) -> bool:
         """Do what a frame says; False at the end."""
         if "order" in frame:
             self._ordered(frame["order"])
@@ -141,7 +141,7 @@ class NodeProcess:
             self._end_pass()
         return "leave" not in frame
 
-    def _begin(self, document: Mapping[str, Any], link: Link, boot: int) -> None:
+    def _begin(self, document: Mapping[str, Any], link: CoordinatorLink, boot: int) -> None:
         """Host a pass. Where its program cannot be built this node says so and hosts nothing."""
         self._end_pass()
         job = Job.from_json(document)
