@@ -1,9 +1,10 @@
 """One side of the nightly comparison of live engines: a cluster, and passes over it on request.
 
 Started by `harness.nightly.live` as a program of its own, with the tree of one revision in front
-of its imports. It starts a local cluster, and for every order ``{"pass": ENGINE}`` it runs word
-count once on that engine (opened at its first pass; the other one is closed then) and answers with
-what the pass cost. The end of its standard input ends it and its cluster.
+of its imports. It starts a local cluster. At the order ``{"open": ENGINE}`` it closes the engine
+that is open, if any, and opens and warms up that one; for every order ``{"pass": ENGINE}`` it runs
+word count once on it (opened now if it is not open) and answers with what the pass cost. Every
+order has a number, which its answer repeats. The end of its standard input ends it and its cluster.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class Quiet:
     def measures(self, engine: str) -> None:
         """Nobody keeps a record."""
 
-    def progress(self, stage: str, *_: object, **__: object) -> None:
-        print(stage, file=sys.stderr, flush=True)
+    def progress(self, stage: str, *, fraction: float | None = None, **_: object) -> None:
+        if fraction is None:  # else it is said twice a second
+            print(stage, file=sys.stderr, flush=True)
 
 
 class Passes:
@@ -46,12 +48,16 @@ class Passes:
         self._open = None
         self._stack.close()
 
-    def measure(self, engine: str) -> dict[str, float]:
-        """The cost of a pass; an engine that is opened for it is warmed up first."""
+    def open(self, engine: str) -> None:
+        """Open that engine and warm it up, unless it is open."""
         if self._open is None or self._open[0] != engine:
             self.close()
             self._open = engine, self._opened(engine)
             self._once("warm-up", WARMUP_S)
+
+    def measure(self, engine: str) -> dict[str, float]:
+        """The cost of a pass."""
+        self.open(engine)
         return self._once("pass", LOAD_S)
 
     def _opened(self, name: str) -> Engine:
@@ -132,12 +138,17 @@ def main() -> None:
         passes: Passes | None = None
         try:
             for order in told:
-                passes = passes or Passes(cluster, order["rate_per_s"])
+                passes, number = passes or Passes(cluster, order["rate_per_s"]), order["order"]
                 try:
-                    emit({"event": "done", **passes.measure(order["pass"])})
+                    if "open" in order:
+                        passes.open(order["open"])
+                        emit({"event": "opened", "order": number})
+                    else:
+                        emit({"event": "done", "order": number, **passes.measure(order["pass"])})
                 except Exception as error:
                     passes.close()
-                    emit({"event": "failed", "why": f"{type(error).__name__}: {error}"})
+                    why = f"{type(error).__name__}: {error}"
+                    emit({"event": "failed", "order": number, "why": why})
         finally:
             if passes is not None:
                 passes.close()

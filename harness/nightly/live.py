@@ -2,7 +2,8 @@
 
 Each side has a cluster of its own, both alive at the same time, so passes of the two can take turns
 within the same minutes. First all passes of the one engine, then of the other, because an engine
-takes half a minute to open. A pair's ratio is that of the passes with the same number.
+takes half a minute to open; both sides open it at the same time. A pair's ratio is that of the
+passes with the same number.
 
 The cost of a night is about eight minutes.
 """
@@ -14,6 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from harness.child import Child
 from harness.errors import EnvironmentFailure
@@ -26,7 +28,8 @@ from harness.text import Notify
 PROGRAM = BENCHMARKS / "live_side.py"
 ENGINES = ("tasks", "structured")
 """The engine whose cost is divided, and the one that it is divided by."""
-_READY_S, _PASS_S, _STOP_S = 180.0, 150.0, 60.0
+_READY_S, _OPEN_S, _PASS_S, _STOP_S = 180.0, 300.0, 150.0, 60.0
+"""How long a cluster, an engine with its warm-up, a pass and the end may take."""
 
 Numbers = Mapping[str, float]
 
@@ -36,6 +39,8 @@ class LiveSide:
 
     def __init__(self, side: Side, child: Child) -> None:
         self.name, self._side, self._child = side.name, side, child
+        self._orders = 0
+        self._silent: EnvironmentFailure | None = None
 
     def wait_ready(self) -> None:
         """Return when its cluster runs; raises `EnvironmentFailure`."""
@@ -45,22 +50,43 @@ class LiveSide:
         tree = Path(ready["tree"])
         assert tree == self._side.root.resolve(), f"{self.name} imported the code of {tree}"
 
+    def begin_open(self, engine: str) -> int:
+        """Order the engine to be opened and warmed up, instead of the one that is open."""
+        return self._order("open", engine)
+
+    def wait_open(self, number: int, engine: str) -> None:
+        """Return when that order has been followed."""
+        self._answer(number, f"the start of {engine}", within_s=_OPEN_S)
+
     def run(self, engine: str) -> Numbers:
         """One pass; raises `EnvironmentFailure` with the program's reason where it failed."""
-        mark = self._child.mark()
-        self._child.send({"pass": engine, "rate_per_s": LIVE_RATE_PER_S})
-        said = self._child.wait_for(
-            f"a pass of {engine}",
-            lambda event: event["event"] in ("done", "failed"),
-            within_s=_PASS_S,
-            since=mark,
-        )
+        said = self._answer(self._order("pass", engine), f"a pass of {engine}", within_s=_PASS_S)
+        return {name: value for name, value in said.items() if name not in ("event", "order")}
+
+    def _order(self, what: str, engine: str) -> int:
+        self._orders += 1
+        order = {what: engine, "order": self._orders, "rate_per_s": LIVE_RATE_PER_S}
+        self._child.send(order)
+        return self._orders
+
+    def _answer(self, number: int, what: str, *, within_s: float) -> Mapping[str, Any]:
+        """The answer to that order alone: one that came too late must not pass for the next. A
+        side that left an order unanswered is asked no more."""
+        if self._silent is not None:
+            raise self._silent
+        try:
+            said = self._child.wait_for(
+                what, lambda event: event.get("order") == number, within_s=within_s
+            )
+        except EnvironmentFailure as failure:
+            self._silent = failure
+            raise
         if said["event"] == "failed":
             raise EnvironmentFailure(
-                f"a live pass of {engine} at {self.name} failed: {said['why']}",
+                f"{what} at {self.name} failed: {said['why']}",
                 remedy="run ./faultline run live/engines to see it by itself",
             )
-        return {name: value for name, value in said.items() if name != "event"}
+        return said
 
 
 def gather_live(
@@ -80,7 +106,7 @@ def gather_live(
             with _sides(baseline, tonight, Path(logs), report) as sides:
                 found = _passes(sides, pairs=pairs, seed=seed, report=report, why=why)
         except EnvironmentFailure as failure:
-            why = dict.fromkeys(("baseline", "tonight"), failure.what)
+            why = dict.fromkeys(("baseline", "tonight"), _short(failure))
     empty: dict[str, list[Numbers | None]] = {engine: [None] * pairs for engine in ENGINES}
     return Gathered(
         pairs={
@@ -92,6 +118,12 @@ def gather_live(
         },
         reasons={f"{ratio.name} ({which})": why[which] for ratio in ratios for which in why},
     )
+
+
+def _short(failure: EnvironmentFailure) -> str:
+    """What happened, with the last line of the log alone: the history keeps it."""
+    first, *log = failure.what.splitlines()
+    return f"{first} … {log[-1].strip()}" if log else first
 
 
 def ratio_of(passes: Mapping[str, Sequence[Numbers | None]], value: str) -> list[float | None]:
@@ -119,6 +151,8 @@ def _passes(
         which: {engine: [] for engine in ENGINES} for which in sides
     }
     for engine in ENGINES:
+        report(f"starting {engine} on both sides")
+        _open(engine, sides, why)
         swaps = generator(seed, "nightly", "live", engine).random(pairs) < 0.5
         for number in range(pairs):
             report(f"live pass {number + 1} of {pairs}, engine {engine}")
@@ -128,8 +162,23 @@ def _passes(
                     found[which][engine].append(side.run(engine))
                 except EnvironmentFailure as failure:
                     found[which][engine].append(None)
-                    why[which] = failure.what
+                    why[which] = _short(failure)
     return found
+
+
+def _open(engine: str, sides: Mapping[str, LiveSide], why: dict[str, str]) -> None:
+    """On all sides at the same time. Where that fails the next pass tries it again."""
+    numbers = {}
+    for which, side in sides.items():
+        try:
+            numbers[which] = side.begin_open(engine)
+        except EnvironmentFailure as failure:
+            why[which] = _short(failure)
+    for which, number in numbers.items():
+        try:
+            sides[which].wait_open(number, engine)
+        except EnvironmentFailure as failure:
+            why[which] = _short(failure)
 
 
 @contextmanager

@@ -24,14 +24,27 @@ def say(**event): print(json.dumps(event), flush=True)
 if side.get("broken"):
     sys.exit("no Java here")
 say(event="ready", tree=tree)
-for number, line in enumerate(sys.stdin):
+passes = -1
+for line in sys.stdin:
     order = json.loads(line)
+    number = order["order"]
+    if "open" in order:
+        if side.get("deaf"):
+            continue
+        say(event="opened", order=number)
+        continue
+    passes += 1
     with open(side["log"], "a") as log: log.write(f"{side['name']} {order['pass']}\\n")
-    if number in side.get("fails", []):
-        say(event="failed", why="RuntimeError: the broker is gone")
+    if passes in side.get("fails", []):
+        say(event="failed", order=number, why="RuntimeError: the broker is gone")
         continue
     cost = side[order["pass"]]
-    say(event="done", cpu_s_per_record=cost * 1e-6 * (1 + 0.01 * (number % 3)), latency_p50_s=cost)
+    if side.get("answers_late") and passes:
+        say(event="done", order=number - 1, cpu_s_per_record=99.0, latency_p50_s=99.0)
+    say(
+        event="done", order=number, latency_p50_s=cost,
+        cpu_s_per_record=cost * 1e-6 * (1 + 0.01 * (passes % 3)),
+    )
 """
 
 
@@ -83,6 +96,26 @@ def test_a_side_that_cannot_start_is_no_number_for_anything(log: Path) -> None:
     )  # fmt: skip
     assert set(found.pairs["live_cpu"].baseline) == {None}
     assert "no Java here" in found.reasons["live_cpu (baseline)"]
+
+
+def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(log: Path) -> None:
+    found = live.gather_live(
+        LIVE_RATIOS, side(log, "old", answers_late=True), side(log, "new"), pairs=5, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    assert found.pairs["live_latency"].baseline == pytest.approx([0.1] * 5)
+
+
+def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_OPEN_S", 0.2)
+    found = live.gather_live(
+        LIVE_RATIOS, side(log, "old", deaf=True), side(log, "new"), pairs=5, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    assert set(found.pairs["live_cpu"].baseline) == {None}
+    assert "nothing came" in found.reasons["live_cpu (baseline)"]
 
 
 def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
