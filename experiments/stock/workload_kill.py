@@ -244,7 +244,7 @@ EXPERIMENT = Experiment(
     origin=Origin.MEASURED,
     chooses=["harness.engines.structured.engine"],
     grid={
-        Profile.SMOKE: [_point(SHOWN[0], "checkpoint")],
+        Profile.SMOKE: [_point(SHOWN[0], "active")],
         Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in IN_QUICK],
         Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
     },
