@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from harness.cluster.base import Action, ClusterSpec, Node, Usage, Victim
+from harness.cluster.base import Action, ClusterSpec, Node
 from harness.cluster.connection import write_credentials
 from harness.cluster.docker import daemon
 from harness.cluster.docker.configuration import (
@@ -35,10 +35,9 @@ from harness.cluster.docker.workers import (
 )
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import STARTED, BrokerIdentity
-from harness.cluster.links import WorkerLink
-from harness.cluster.owned import OwnedCluster
+from harness.cluster.own_workers import ClusterOfOwn, nodes_of
 from harness.cluster.ownership import ClusterRecord
-from harness.cluster.processes import WORKER_VARIABLE, HostProcess
+from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.programs import find_programs
 from harness.cluster.spark import (
     LOG4J,
@@ -64,7 +63,7 @@ _CONFIGURATION = PurePosixPath(CONFIGURATION)
 _REDIS_READY = "Ready to accept connections"
 
 
-class DockerCluster(OwnedCluster):
+class DockerCluster(ClusterOfOwn):
     """Kafka, Redis, a Spark master and its workers in containers."""
 
     backend = "docker"
@@ -78,7 +77,6 @@ class DockerCluster(OwnedCluster):
                 remedy="use fewer racks or fewer workers in each",
             )
         super().__init__(spec, run_directory, keep=keep)
-        self._workers: DockerWorkers | None = None
         self._shapes: frozenset[str] | None = None
 
     def prepare(self, report: Notify) -> None:
@@ -158,41 +156,14 @@ class DockerCluster(OwnedCluster):
         self.demand_started()
         return self._nodes
 
-    def alive(self) -> Mapping[str, bool]:
-        return self._started().alive()
-
     def capabilities(self) -> frozenset[Action]:
         return CAPABILITIES
-
-    def apply(self, action: Action, target: str) -> Sequence[Victim]:
-        workers, nodes = self._started(), self.resolve(target)
-        return workers.apply(action, nodes, rack=self.is_rack(target))
 
     def shapes(self) -> frozenset[str]:
         self.demand_started()
         if self._shapes is None:
             self._shapes = self._containers.shapes()
         return self._shapes
-
-    def shape(self, target: str, link: WorkerLink | None) -> None:
-        super().shape(target, link)
-        self._started().shape({node.worker for node in self.resolve(target)}, link)
-
-    def restore(self, report: Notify) -> None:
-        workers = self._started()
-        self.health()
-        workers.restore(report)
-
-    def usage(self) -> Mapping[str, Usage]:
-        return self._started().usage()
-
-    def register_host(self, node: str, host: HostProcess) -> None:
-        self._started().register_host(node, host)
-
-    def _started(self) -> DockerWorkers:
-        self.demand_started()
-        assert self._workers is not None
-        return self._workers
 
     def _choose(self) -> None:
         """Addresses, names and passwords."""
@@ -206,16 +177,9 @@ class DockerCluster(OwnedCluster):
         self._master_url = f"spark://{place(_MASTER)}:{MASTER_PORT}"
         self._master_log, self._master_read = MasterLog(), 0
         self._worker_addresses: dict[str, str] = {}
-        self._nodes = tuple(
-            Node(
-                name=f"r{rack}n{(worker - 1) * self.spec.nodes_per_worker + number}",
-                rack=f"r{rack}",
-                worker=f"r{rack}w{worker}",
-                host=place(_FIRST_WORKER + (rack - 1) * self.spec.workers_per_rack + worker - 1),
-            )
-            for rack in range(1, self.spec.racks + 1)
-            for worker in range(1, self.spec.workers_per_rack + 1)
-            for number in range(1, self.spec.nodes_per_worker + 1)
+        in_rack = self.spec.workers_per_rack
+        self._nodes = nodes_of(
+            self.spec, lambda rack, worker: place(_FIRST_WORKER + (rack - 1) * in_rack + worker - 1)
         )
 
     def _start_servers(self) -> None:

@@ -19,19 +19,17 @@ from __future__ import annotations
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.cluster.base import (
     Action,
     ClusterSpec,
     Node,
-    Usage,
     Victim,
 )
 from harness.cluster.connection import write_credentials
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
-from harness.cluster.links import WorkerLink
 from harness.cluster.local.kafka_broker import KafkaBroker
 from harness.cluster.local.launching import Launcher, Server, wait_for
 from harness.cluster.local.network import LocalNetwork, Loopback, Namespaces
@@ -39,9 +37,9 @@ from harness.cluster.local.redis_daemon import RedisDaemon
 from harness.cluster.local.spark_settings import application_settings, server_environment
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
 from harness.cluster.local.workers import Workers
-from harness.cluster.owned import OwnedCluster
+from harness.cluster.own_workers import ClusterOfOwn, nodes_of
 from harness.cluster.ownership import ClusterRecord
-from harness.cluster.processes import HostProcess, Machine, is_alive, marked
+from harness.cluster.processes import Machine, is_alive, marked
 from harness.cluster.programs import Programs, find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import LOG4J, driver_environment
@@ -52,10 +50,11 @@ _LEAST_MEMORY_MB = 512
 """Spark refuses executors under 450 MiB."""
 
 
-class LocalCluster(OwnedCluster):
+class LocalCluster(ClusterOfOwn):
     """Kafka, Redis, a Spark master and its workers as children of this process."""
 
     backend = "local"
+    _workers: Workers | None = None
 
     def __init__(
         self,
@@ -73,24 +72,23 @@ class LocalCluster(OwnedCluster):
         self._network = network or Loopback()
         if isinstance(self._network, Namespaces):
             self.backend = "local-namespaces"
-        self._nodes = _nodes(spec, self._network)
-        self._workers: Workers | None = None
+        self._nodes = nodes_of(spec, self._network.worker_host)
 
     def prepare(self, report: Notify) -> None:
         self._found = self._programs or find_programs(report)
 
     @property
     def kafka(self) -> KafkaEndpoint:
-        self._started()
+        self.demand_started()
         return self._broker.endpoint
 
     @property
     def redis(self) -> RedisEndpoint:
-        self._started()
+        self.demand_started()
         return self._redis.endpoint
 
     def spark_conf(self, *, racks: Sequence[str] | None = None) -> dict[str, str]:
-        self._started()
+        self.demand_started()
         return application_settings(
             master_url=self._master.url,
             spec=self.spec,
@@ -101,7 +99,7 @@ class LocalCluster(OwnedCluster):
         )
 
     def driver_environment(self) -> dict[str, str]:
-        self._started()
+        self.demand_started()
         return driver_environment(
             java_home=self._found.java_home,
             spark_home=self._found.spark_home,
@@ -111,15 +109,12 @@ class LocalCluster(OwnedCluster):
         )
 
     def health(self) -> None:
-        self._started()
+        self.demand_started()
         for server in (self._broker, self._redis, self._master):
             server.check()
 
     def nodes(self) -> Sequence[Node]:
         return self._nodes
-
-    def alive(self) -> Mapping[str, bool]:
-        return self._started().alive()
 
     def capabilities(self) -> frozenset[Action]:
         broken = {Action.KILL, Action.RESTART, Action.PAUSE, Action.RESUME}
@@ -134,37 +129,16 @@ class LocalCluster(OwnedCluster):
                 remedy="use pause and resume (the node falls silent, its connections stay open), "
                 "or nodes with a network of their own: --network namespaces, or --cluster docker",
             )
-        nodes = self.resolve(target)
-        return self._started().apply(action, nodes, rack=self.is_rack(target))
+        return super().apply(action, target)
 
     def shapes(self) -> frozenset[str]:
-        self._started()
+        self.demand_started()
         return self._network.shapes()
-
-    def shape(self, target: str, link: WorkerLink | None) -> None:
-        super().shape(target, link)
-        self._started().shape({node.worker for node in self.resolve(target)}, link)
-
-    def restore(self, report: Notify) -> None:
-        workers = self._started()
-        self.health()
-        workers.restore(report)
-
-    def usage(self) -> Mapping[str, Usage]:
-        return self._started().usage()
-
-    def register_host(self, node: str, host: HostProcess) -> None:
-        self._started().register_host(node, host)
 
     def tidy(self) -> None:
         super().tidy()
         living = marked(self.run)
         remove_dead_executors(self.run_directory, [stat.pid for stat in living])
-
-    def _started(self) -> Workers:
-        self.demand_started()
-        assert self._workers is not None
-        return self._workers
 
     def _build(self) -> None:
         programs = self._found
@@ -230,7 +204,8 @@ class LocalCluster(OwnedCluster):
 
     def _begin_workers(self, server: Server) -> Iterable[Server]:
         """A worker that finds no master yet waits 5 to 15 s before it asks again."""
-        return self._started().begin() if server is self._master else ()
+        assert self._workers is not None, "it was built before"
+        return self._workers.begin() if server is self._master else ()
 
     def ended(self) -> None:
         self._network.close()
@@ -263,20 +238,6 @@ def _check(spec: ClusterSpec) -> None:
             f"a worker with {spec.memory_mb_per_worker} MB cannot run a Spark executor",
             remedy=f"use memory_mb_per_worker of at least {_LEAST_MEMORY_MB}",
         )
-
-
-def _nodes(spec: ClusterSpec, network: LocalNetwork) -> tuple[Node, ...]:
-    return tuple(
-        Node(
-            name=f"r{rack}n{(worker - 1) * spec.nodes_per_worker + place}",
-            rack=f"r{rack}",
-            worker=f"r{rack}w{worker}",
-            host=network.worker_host(rack, worker),
-        )
-        for rack in range(1, spec.racks + 1)
-        for worker in range(1, spec.workers_per_rack + 1)
-        for place in range(1, spec.nodes_per_worker + 1)
-    )
 
 
 def servers(record: ClusterRecord) -> dict[str, bool]:
