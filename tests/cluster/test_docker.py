@@ -203,7 +203,8 @@ def test_nodes_of_one_container_die_alone_or_together() -> None:
 
 @pytest.mark.parametrize("keeper_too", [False, True], ids=["harness", "harness and keeper"])
 def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
-    """The keeper removes its containers and network, the next start what a keeper could not."""
+    """While a worker is off the network: the keeper removes its containers and network, the next
+    start what a keeper could not."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HARNESS],
         cwd=REPOSITORY,
@@ -237,7 +238,7 @@ def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) ->
 
 HARNESS = """
 import subprocess, sys, time
-from harness.cluster.base import ClusterSpec
+from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.docker.cluster import DockerCluster
 
 with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
@@ -247,6 +248,7 @@ with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
         driver, env=cluster.driver_environment(), stdout=subprocess.PIPE
     ) as process:
         process.stdout.readline()
+        assert cluster.apply(Action.CUT, "r1")[0].reached
         print(cluster.run, cluster.run_directory, flush=True)
         time.sleep(600)
 """

@@ -59,6 +59,14 @@ class TasksOnBackend:
         if scheme == "active":
             assert CopyEvent.PROMOTED in {noted.note.event for noted in engine.notes()}
 
+    def test_nodes_of_one_instant_die_in_one_sweep_and_their_worker_lives(
+        self, engine: TaskEngine, tmp_path: Path
+    ) -> None:
+        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5, "r2n1+r2n2"))
+        assert done.kills == 2
+        assert done.failures == 0, done
+        assert {noted.note.node for noted in engine.lost_primaries()} >= {2, 3}
+
     def test_what_happened_is_told_by_one_clock(self, engine: TaskEngine, tmp_path: Path) -> None:
         """Nodes elsewhere have other clocks; instants come in the order of their causes."""
         done = passed(engine, tmp_path, "checkpoint", kill_at(2.5))
