@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from harness.cluster.base import Action, Node, Usage, Victim
 from harness.cluster.docker.containers import Containers
@@ -220,83 +221,60 @@ class DockerWorkers:
         return self._registered(slot.log_name)
 
     def _to_containers(self, action: Action, chosen: set[str]) -> list[Victim]:
-        """To the whole workers under the chosen nodes, all of them at once."""
+        """To the whole workers under the chosen nodes, all of them in one sweep: what they have
+        used is read before it, and their ends are awaited after it."""
         slots = [s for s in self._slots.values() if chosen & {x.node.name for x in s.shares}]
         states = self._containers.states()
+        reached = [slot for slot in slots if _fits(action, slot, states.get(slot.name, "gone"))]
         executors = {slot.name: self._executors(slot) for slot in slots if action in _ENDS_OR_STOPS}
-        done: dict[str, tuple[bool, float]] = {}
-
-        def act(slot: _Slot) -> None:
-            reached = self._to_container(action, slot, states.get(slot.name, "gone"))
-            done[slot.name] = (reached, time.time())
-
-        threads = [threading.Thread(target=act, args=(slot,)) for slot in slots]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if len(done) < len(slots):
-            missing = ", ".join(slot.name for slot in slots if slot.name not in done)
-            raise EnvironmentFailure(
-                f"{action} failed on {missing}", remedy="see the daemon's own log"
-            )
-        last = max(at for _, at in done.values())
+        with ThreadPoolExecutor(len(slots)) as pool:
+            if action in (Action.KILL, Action.CUT):
+                banked = partial(self._bank, only_network=action is Action.CUT)
+                list(pool.map(banked, reached))
+            began_unix_s = time.time()
+            list(pool.map(partial(self._to_container, action), reached))
+            at_unix_s = time.time()
+            list(pool.map(partial(self._settle, action), reached))
+        hit = {slot.name for slot in reached}
         return [
             Victim(
                 node=share.node.name,
-                reached=done[slot.name][0],
+                reached=slot.name in hit,
                 executors=executors.get(slot.name),
-                at_unix_s=last,
+                began_unix_s=began_unix_s if slot.name in hit else None,
+                at_unix_s=at_unix_s,
             )
             for slot in slots
             for share in slot.shares
             if share.node.name in chosen
         ]
 
-    def _to_container(self, action: Action, slot: _Slot, state: str) -> bool:
-        """Whether it took effect."""
+    def _to_container(self, action: Action, slot: _Slot) -> None:
+        """One order to the daemon."""
         match action:
             case Action.RESTART:
-                if state in ("running", "paused"):
-                    return False
                 self._launch(slot)
-                return True
             case Action.KILL:
-                if state not in ("running", "paused"):
-                    return False
-                self._bank(slot)
-                container = self._containers.of(slot.name)
-                container.kill("SIGKILL")
-                container.wait(timeout=60)
-                slot.cut = False
-                for share in slot.shares:
-                    share.paused = False
-                return True
+                self._containers.of(slot.name).kill("SIGKILL")
             case Action.PAUSE:
-                if state != "running":
-                    return False
                 self._containers.of(slot.name).pause()
-                return True
             case Action.RESUME:
-                if state != "paused":
-                    return False
                 self._containers.of(slot.name).unpause()
-                return True
             case Action.CUT:
-                if state not in ("running", "paused") or slot.cut:
-                    return False
-                self._bank(slot, only_network=True)
                 self._containers.cut(slot.name)
-                slot.cut = True
-                return True
             case Action.HEAL:
-                if not slot.cut:
-                    return False
                 self._containers.heal(slot.name, slot.address)
-                slot.cut = False
-                if state == "running":
-                    self._lay_again(slot)
-                return True
+
+    def _settle(self, action: Action, slot: _Slot) -> None:
+        """Until it has taken effect."""
+        if action is Action.KILL:
+            self._containers.of(slot.name).wait(timeout=60)
+            for share in slot.shares:
+                share.paused = False
+        if action in (Action.CUT, Action.HEAL, Action.KILL):
+            slot.cut = action is Action.CUT
+        if action is Action.HEAL and self._containers.states().get(slot.name) == "running":
+            self._lay_again(slot)
 
     def _to_hosts(self, action: Action, nodes: Sequence[Node]) -> list[Victim]:
         """To some of the nodes that share containers: in each container in one sweep, and in all
@@ -415,6 +393,24 @@ class DockerWorkers:
 
 
 _ENDS_OR_STOPS = (Action.KILL, Action.PAUSE, Action.CUT)
+
+
+def _fits(action: Action, slot: _Slot, state: str) -> bool:
+    """Whether there is something to do to a worker whose container is in that state."""
+    there = state in ("running", "paused")
+    match action:
+        case Action.RESTART:
+            return not there
+        case Action.KILL:
+            return there
+        case Action.PAUSE:
+            return state == "running"
+        case Action.RESUME:
+            return state == "paused"
+        case Action.CUT:
+            return there and not slot.cut
+        case Action.HEAL:
+            return slot.cut
 
 
 def start_failure(
