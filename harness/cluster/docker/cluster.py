@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
@@ -189,9 +190,12 @@ class DockerCluster(ClusterOfOwn):
             "redis": (_REDIS, redis_files(place(_REDIS), password)),
             "master": (_MASTER, master_files(self._secret, self._key)),
         }
-        for role, (number, texts) in files.items():
-            plan = ContainerSpec(role=role, command=(role,), address=place(number), files=texts)
-            self._containers.start(plan, shared=self.run_directory / "checkpoints")
+        plans = [
+            ContainerSpec(role=role, command=(role,), address=place(number), files=texts)
+            for role, (number, texts) in files.items()
+        ]
+        with ThreadPoolExecutor(len(plans)) as pool:
+            list(pool.map(self._start_container, plans))
 
     def _start_worker(self, name: str, log_name: str) -> None:
         node = next(node for node in self._nodes if node.worker == name)
@@ -209,6 +213,9 @@ class DockerCluster(ClusterOfOwn):
             },
             log_name=log_name,
         )
+        self._start_container(plan)
+
+    def _start_container(self, plan: ContainerSpec) -> None:
         self._containers.start(plan, shared=self.run_directory / "checkpoints")
 
     def _await_servers(self, report: Notify) -> None:

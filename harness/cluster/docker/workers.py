@@ -95,9 +95,9 @@ class DockerWorkers:
     def begin(self, report: Notify) -> None:
         """Start every worker and wait until the master has them all."""
         with self._lock:
-            for slot in self._slots.values():
-                self._launch(slot)
-            self._wait(list(self._slots.values()), report)
+            everyone = list(self._slots.values())
+            self._launch_all(everyone)
+            self._wait(everyone, report)
 
     def register_host(self, node: str, host: HostProcess) -> None:
         share, slot = self._find(node)
@@ -183,9 +183,12 @@ class DockerWorkers:
             while time.monotonic() < deadline and not all(map(self._has, living)):
                 time.sleep(_POLL_S)
             missing = [s for s in self._slots.values() if s not in living or not self._has(s)]
-            for slot in missing:
-                self._launch(slot)
+            self._launch_all(missing)
             self._wait(missing, report)
+
+    def _launch_all(self, slots: Sequence[_Slot]) -> None:
+        with ThreadPoolExecutor(max(1, len(slots))) as pool:
+            list(pool.map(self._launch, slots))
 
     def _launch(self, slot: _Slot) -> None:
         self._bank(slot)

@@ -53,9 +53,10 @@ class ExternalNodes:
             )
 
     def apply(self, action: Action, nodes: Sequence[Node]) -> list[Victim]:
-        """To all of them at once."""
+        """In one sweep: who is up is asked of all of them first, then it is done to all at once."""
         with self._lock:
-            found = self._on_all(nodes, lambda node: self._act(action, node))
+            up = self._on_all(nodes, self._is_up)
+            found = self._on_all(nodes, lambda node: self._act(action, node, was_up=up[node.name]))
             return [found[node.name] for node in nodes]
 
     def restore(self, report: Notify) -> None:
@@ -147,8 +148,7 @@ class ExternalNodes:
                 "sent_bytes, or some of them",
             ) from error
 
-    def _act(self, action: Action, node: Node) -> Victim:
-        was_up = self._is_up(node)
+    def _act(self, action: Action, node: Node, *, was_up: bool) -> Victim:
         victim_if = {Action.RESTART: not was_up, Action.RESUME: True, Action.HEAL: True}
         if not victim_if.get(action, was_up):
             return Victim(node=node.name, reached=False, at_unix_s=time.time())
