@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Engine, Setup
@@ -193,7 +194,7 @@ def main() -> None:
     parser.add_argument("--variants", default="now", help=", ".join(VARIANTS))
     parser.add_argument("--pieces", type=int, default=3)
     chosen = parser.parse_args()
-    with LocalCluster(SPEC) as cluster:
+    with LocalCluster(SPEC, remove=remove_made) as cluster:
         cluster.start(lambda text: None)
         for name in chosen.variants.split(","):
             for row in run(name, variant_of(name), cluster, chosen.pieces):

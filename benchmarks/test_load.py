@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
@@ -34,7 +35,7 @@ DURATION_S = 10
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaEndpoint]:
-    with LocalCluster(ClusterSpec(racks=1)) as cluster:
+    with LocalCluster(ClusterSpec(racks=1), remove=remove_made) as cluster:
         cluster.start(print)
         yield cluster.kafka
 

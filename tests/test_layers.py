@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,16 +28,19 @@ def sources() -> Iterator[tuple[str, Path]]:
             yield module.removesuffix(".__init__"), path
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Modules imported at run time; what only the type checker sees points nowhere."""
+def run_time(path: Path) -> Iterator[ast.AST]:
+    """All of a file but what only the type checker sees."""
     tree = ast.parse(path.read_text())
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             skipped.update(child for item in node.body for child in ast.walk(item))
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
+    yield from (node for node in ast.walk(tree) if node not in skipped)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Modules imported at run time, and in which line."""
+    for node in run_time(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -90,26 +94,57 @@ def test_who_runs_the_simulator_knows_no_host_of_it() -> None:
                     assert part in SIMULATOR | {"picture"}, f"{path}:{line} imports {imported}"
 
 
-def imported_on_loading(path: Path) -> Iterator[str]:
-    """What runs when the module is loaded: not what a function imports when it is called."""
-    for node in ast.parse(path.read_text()).body:
+def used(path: Path, modules: Container[str]) -> Iterator[str]:
+    """The tree's modules that a module imports, on loading or in a function when it is called."""
+    for node in run_time(path):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            # "from package import module" uses the module, any other name is of what it is from.
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in modules else str(node.module) for name in whole]
+        else:
+            continue
+        yield from (name for name in names if name in modules)
 
 
-def test_no_modules_load_each_other_in_a_circle() -> None:
-    modules = dict(sources())
-    uses = {
-        name: {used for used in imported_on_loading(path) if used in modules and used != name}
-        for name, path in modules.items()
-    }
+def circle(uses: Mapping[str, Collection[str]]) -> Sequence[str]:
+    """Modules that import each other in a ring, the first again at the end; empty without one."""
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as error:
-        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+        ring: Sequence[str] = error.args[1]
+        return ring[::-1]  # the sorter goes from what is imported to who imports it
+    return ()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Nor by an import in a function: it would only hide that neither can be read, tested or
+    replaced without the other."""
+    modules = dict(sources())
+    uses = {name: {*used(path, modules)} - {name} for name, path in modules.items()}
+    found = circle(uses)
+    assert not found, f"a circle of imports: {' imports '.join(found)}"
+
+
+def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path) -> None:
+    texts = {
+        "a": "from typing import TYPE_CHECKING\nimport b\nif TYPE_CHECKING:\n    import d",
+        "b": "def later():\n    from p import c",
+        "p": "",
+        "p.c": "class Late:\n    def it(self):\n        from a import name",
+        "d": "import a",
+    }
+    uses = {}
+    for module, text in texts.items():
+        (tmp_path / module).write_text(text)
+        uses[module] = {*used(tmp_path / module, texts)}
+    assert uses == {"a": {"b"}, "b": {"p.c"}, "p": set(), "p.c": {"a"}, "d": {"a"}}
+    ring = circle(uses)
+    assert ring[0] == ring[-1]
+    assert {*ring} == {"a", "b", "p.c"}
+    assert all(later in uses[one] for one, later in pairwise(ring))
+    assert circle({**uses, "b": set()}) == ()
 
 
 @pytest.mark.parametrize("package", PURE)

@@ -112,14 +112,14 @@ class Passes:
 @contextmanager
 def running_cluster(report: Any) -> Iterator[Any]:
     """Two racks of a worker each, with room for six nodes."""
+    from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
-    from harness.cluster.local.cluster import LocalCluster
 
     spec = ClusterSpec(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
         memory_mb_per_worker=768,
     )  # fmt: skip
-    with LocalCluster(spec) as cluster:
+    with find_backend("local").make(spec) as cluster:
         cluster.start(report)
         yield cluster
 

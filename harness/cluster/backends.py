@@ -69,14 +69,14 @@ def _make_local(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     # Imported on use: a command that starts no server should not load what servers need.
     from harness.cluster.local.cluster import LocalCluster
 
-    return LocalCluster(spec, keep=keep)
+    return LocalCluster(spec, remove=remove_made, keep=keep)
 
 
 def _make_namespaces(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     from harness.cluster.local.cluster import LocalCluster
     from harness.cluster.local.network import Namespaces
 
-    return LocalCluster(spec, keep=keep, network=Namespaces())
+    return LocalCluster(spec, remove=remove_made, keep=keep, network=Namespaces())
 
 
 def _enter_namespaces(arguments: Sequence[str]) -> None:
@@ -101,7 +101,7 @@ def _nothing(record: ClusterRecord) -> None:
 def _make_docker(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
     from harness.cluster.docker.cluster import DockerCluster
 
-    return DockerCluster(spec, keep=keep)
+    return DockerCluster(spec, remove=remove_made, keep=keep)
 
 
 def _docker_servers(record: ClusterRecord) -> Mapping[str, bool]:
@@ -188,7 +188,7 @@ def _described(path: Path) -> Backend:
     settings = read_settings(path)
 
     def make(spec: ClusterSpec, *, keep: bool = False) -> Cluster:
-        return ExternalCluster(settings, spec, keep=keep)
+        return ExternalCluster(settings, spec, remove=remove_made, keep=keep)
 
     return replace(
         _EXTERNAL, name=settings.name, capabilities=frozenset(settings.actions), make=make

@@ -19,9 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.ownership import NOBODY, ClusterRecord, ClusterRecords, end_processes
+from harness.cluster.ownership import (
+    NOBODY,
+    ClusterRecord,
+    ClusterRecords,
+    Remove,
+    end_processes,
+)
 from harness.cluster.processes import Machine, identify
 from harness.cluster.run_directory import (
     check_room,
@@ -44,14 +49,23 @@ class OwnedCluster(Cluster):
     """What all backends share: how a cluster is begun, watched over and ended."""
 
     def __init__(
-        self, spec: ClusterSpec, run_directory: Path | None = None, *, keep: bool = False
+        self,
+        spec: ClusterSpec,
+        run_directory: Path | None = None,
+        *,
+        remove: Remove,
+        keep: bool = False,
     ) -> None:
         """Nothing is started yet.
 
         ``run_directory`` must be new or empty; by default it is made under the user's state
-        directory. ``keep`` leaves it there after `stop`, without its secrets.
+        directory. ``remove`` removes what any backend made for a cluster on record, because a start
+        also removes what dead clusters of other backends left: `backends.remove_made`, handed in by
+        the list that knows them all. ``keep`` leaves the directory there after `stop`, without its
+        secrets.
         """
         self.spec = spec
+        self._remove = remove
         self.run = secrets.token_hex(8)
         self._records = ClusterRecords()
         chosen = run_directory or self._records.root / self.run
@@ -79,7 +93,7 @@ class OwnedCluster(Cluster):
     def start(self, report: Notify) -> None:
         if self._record is not None:
             raise UsageError("this cluster was started before", remedy="make a new cluster")
-        self._records.sweep(report, remove_made)
+        self._records.sweep(report, self._remove)
         self.prepare(report)
         self._make_directory()
         self._record = ClusterRecord(
@@ -104,7 +118,7 @@ class OwnedCluster(Cluster):
         if self._record is None:
             return
         self._end_keeper()
-        self._records.clean_up(self._record, remove_made)
+        self._records.clean_up(self._record, self._remove)
         self.ended()
         self._record = None
 
@@ -173,7 +187,7 @@ class OwnedCluster(Cluster):
         assert self._record is not None
         self._end_keeper()
         end_processes(self._record)
-        remove_made(self._record)
+        self._remove(self._record)
         self.ended()
         remove_secrets(self.run_directory)
         self._records.add(replace(self._record, owner=NOBODY))

@@ -93,7 +93,7 @@ class TestDockerCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls) -> Iterator[Cluster]:
-        with DockerCluster(SPEC) as cluster:
+        with DockerCluster(SPEC, remove=remove_made) as cluster:
             cluster.start(silent)
             yield cluster
         assert left_of(cluster.run) == []
@@ -175,7 +175,7 @@ class TestDockerCluster(ClusterContract):
 
 def test_nodes_of_one_container_die_alone_or_together() -> None:
     spec = ClusterSpec(racks=1, nodes_per_worker=3, memory_mb_per_worker=512)
-    with DockerCluster(spec) as cluster:
+    with DockerCluster(spec, remove=remove_made) as cluster:
         cluster.start(silent)
         hosts = [_host(cluster) for _ in range(3)]
         for node, host in zip(("r1n1", "r1n2", "r1n3"), hosts, strict=True):
@@ -238,10 +238,11 @@ def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) ->
 
 HARNESS = """
 import subprocess, sys, time
+from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.docker.cluster import DockerCluster
 
-with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
+with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_made) as cluster:
     cluster.start(lambda text: None)
     driver = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
     with subprocess.Popen(

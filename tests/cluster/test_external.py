@@ -39,7 +39,7 @@ class TestExternalCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def foreign(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-        with LocalCluster(SPEC) as local:
+        with LocalCluster(SPEC, remove=remove_made) as local:
             local.start(silent)
             yield describe(local, tmp_path_factory.mktemp("foreign"))
 
@@ -67,7 +67,7 @@ class TestExternalCluster(ClusterContract):
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient(cluster.kafka.confluent())
-        dead = ExternalCluster(read_settings(foreign), SPEC)
+        dead = ExternalCluster(read_settings(foreign), SPEC, remove=remove_made)
         names = [f"{prefix_of(dead.run)}left", "somebody-elses"]
         for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
             future.result(30)

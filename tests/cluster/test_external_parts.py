@@ -15,7 +15,7 @@ import pyspark
 import pytest
 import yaml
 
-from harness.cluster.backends import find_backend
+from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.external.cluster import ExternalCluster, check_executors, probe_failure
 from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
@@ -162,11 +162,11 @@ def test_a_value_cannot_become_a_command() -> None:
 
 def test_a_shape_that_it_has_not_is_refused(tmp_path: Path) -> None:
     settings = read_settings(described(tmp_path))
-    ExternalCluster(settings, ClusterSpec(racks=2))
+    ExternalCluster(settings, ClusterSpec(racks=2), remove=remove_made)
     with pytest.raises(UsageError, match="has 2 rack"):
-        ExternalCluster(settings, ClusterSpec(racks=2, workers_per_rack=2))
+        ExternalCluster(settings, ClusterSpec(racks=2, workers_per_rack=2), remove=remove_made)
     with pytest.raises(UsageError, match="are whole workers"):
-        ExternalCluster(settings, ClusterSpec(nodes_per_worker=2))
+        ExternalCluster(settings, ClusterSpec(nodes_per_worker=2), remove=remove_made)
 
 
 PROCESSES = {

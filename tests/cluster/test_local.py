@@ -60,7 +60,7 @@ class TestLocalCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls) -> Iterator[Cluster]:
-        with LocalCluster(SPEC) as cluster:
+        with LocalCluster(SPEC, remove=remove_made) as cluster:
             cluster.start(silent)
             yield cluster
         assert marked(cluster.run) == []
@@ -175,7 +175,7 @@ class TestLocalCluster(ClusterContract):
             assert len(processes_of(run)) >= 4, "nothing is left, so nothing is tested"
             (tmp_path / "occupied").touch()
             with pytest.raises(UsageError, match="not empty"):  # the sweep comes before that
-                LocalCluster(ClusterSpec(), tmp_path).start(silent)
+                LocalCluster(ClusterSpec(), tmp_path, remove=remove_made).start(silent)
             assert marked(run) == []
             assert not is_alive(redis)
             assert not directory.exists()
@@ -199,7 +199,10 @@ class TestLocalCluster(ClusterContract):
 def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, LocalCluster(SMALL) as cluster:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        LocalCluster(SMALL, remove=remove_made) as cluster,
+    ):
         for module in (kafka_broker, redis_daemon):
             ports = chain([taken.getsockname()[1]], iter(free_port, None))
             monkeypatch.setattr(module, "free_port", partial(next, ports))
@@ -222,7 +225,7 @@ def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
 @pytest.mark.cluster
 def test_a_full_disk_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owned, "MINIMUM_FREE_BYTES", 1 << 60)
-    cluster = LocalCluster(SMALL)
+    cluster = LocalCluster(SMALL, remove=remove_made)
     with pytest.raises(EnvironmentFailure, match="MB are free") as caught:
         cluster.start(silent)
     assert "free some disk space" in caught.value.remedy
@@ -232,7 +235,7 @@ def test_a_full_disk_is_told_before_anything_starts(monkeypatch: pytest.MonkeyPa
 @pytest.mark.cluster
 def test_a_start_that_fails_leaves_no_process_and_its_logs_until_the_next(tmp_path: Path) -> None:
     broken = replace(find_programs(silent), broker_jars=tmp_path)
-    cluster = LocalCluster(SMALL, programs=broken)
+    cluster = LocalCluster(SMALL, programs=broken, remove=remove_made)
     with pytest.raises(EnvironmentFailure, match="storage could not be formatted") as caught:
         cluster.start(silent)
     assert "kafka.tools.StorageTool" in caught.value.what, "the JVM's own words"
@@ -246,7 +249,7 @@ def test_a_start_that_fails_leaves_no_process_and_its_logs_until_the_next(tmp_pa
 @pytest.mark.cluster
 def test_a_java_that_is_not_there_is_told(tmp_path: Path) -> None:
     broken = replace(find_programs(silent), java_home=tmp_path)
-    cluster = LocalCluster(SMALL, programs=broken)
+    cluster = LocalCluster(SMALL, programs=broken, remove=remove_made)
     with pytest.raises(EnvironmentFailure, match="bin/java cannot be started") as caught:
         cluster.start(silent)
     assert "faultline doctor" in caught.value.remedy
@@ -262,12 +265,12 @@ def test_a_java_that_is_not_there_is_told(tmp_path: Path) -> None:
 )
 def test_a_shape_that_cannot_be_is_refused(spec: ClusterSpec, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        LocalCluster(spec)
+        LocalCluster(spec, remove=remove_made)
 
 
 def test_nothing_can_be_asked_of_a_cluster_that_is_not_running() -> None:
     with pytest.raises(UsageError, match="not running"):
-        LocalCluster(SMALL).usage()
+        LocalCluster(SMALL, remove=remove_made).usage()
 
 
 @pytest.mark.cluster
@@ -287,6 +290,7 @@ SMALL = ClusterSpec(racks=1, memory_mb_per_worker=512)
 
 HARNESS = """
 import signal, sys, time
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 
@@ -296,7 +300,7 @@ def report(text):
     if text == sys.argv[1]:
         print(cluster.run, cluster.run_directory, flush=True)
 
-with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:
+with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_made) as cluster:
     cluster.start(report)
     report("everything answers")
     time.sleep(600)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, Cluster
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.cluster.local import network
@@ -109,12 +110,13 @@ NOBODYS = ("198.51.100.7", 4242)
 """An address of documentation (RFC 5737), where nothing answers."""
 _OPEN = """
 import json, sys
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
 with LocalCluster(
-    ClusterSpec(racks=2, memory_mb_per_worker=512), network=Namespaces()
+    ClusterSpec(racks=2, memory_mb_per_worker=512), network=Namespaces(), remove=remove_made
 ) as cluster:
     cluster.start(lambda text: None)
     host, port = cluster.kafka.bootstrap.split(":")
@@ -225,7 +227,7 @@ class TestNamespaceCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod
     def cluster(cls) -> Iterator[Cluster]:
-        with LocalCluster(SPEC, network=Namespaces()) as cluster:
+        with LocalCluster(SPEC, network=Namespaces(), remove=remove_made) as cluster:
             cluster.start(silent)
             yield cluster
         assert marked(cluster.run) == []

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.endpoints import KafkaEndpoint
 from harness.cluster.local.cluster import LocalCluster
@@ -31,7 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     directory = tmp_path_factory.mktemp("cluster")
-    with LocalCluster(ClusterSpec(racks=1), directory, keep=True) as cluster:
+    with LocalCluster(ClusterSpec(racks=1), directory, keep=True, remove=remove_made) as cluster:
         cluster.start(print)
         yield cluster
 

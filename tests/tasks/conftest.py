@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.processes import marked
@@ -24,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Two racks of one worker with two nodes each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        with LocalCluster(SPEC) as cluster:
+        with LocalCluster(SPEC, remove=remove_made) as cluster:
             cluster.start(silent)
             yield cluster
         assert marked(cluster.run) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.processes import marked
 from harness.engines.base import EventKind, Setup
@@ -170,7 +171,7 @@ def test_a_server_that_is_killed_ends_the_run_with_one_message(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
     before = {thread.name for thread in threading.enumerate()}
-    with LocalCluster(SPEC) as cluster:
+    with LocalCluster(SPEC, remove=remove_made) as cluster:
         cluster.start(silent)
         with (
             running_engine(Setup(scheme="checkpoint"), cluster) as engine,

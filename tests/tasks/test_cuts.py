@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
@@ -43,7 +44,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
     """Processes that any scheme can use: a pass brings its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        with LocalCluster(SPEC, network=Namespaces()) as cluster:
+        with LocalCluster(SPEC, network=Namespaces(), remove=remove_made) as cluster:
             cluster.start(silent)
             setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
             with running_engine(setup, cluster) as engine:

@@ -199,9 +199,10 @@ def test_the_harness_runs_in_a_container_and_makes_others_beside_it(
     image = ensure_image(client, silent)
     by_hand = ByHand(compose_or_skip(), tmp_path, image)
     program = (
-        "from harness.cluster.base import Action, ClusterSpec; "
-        "from harness.cluster.docker.cluster import DockerCluster\n"
-        "with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512)) as cluster:\n"
+        "from harness.cluster.backends import find_backend; "
+        "from harness.cluster.base import ClusterSpec\n"
+        "spec = ClusterSpec(racks=1, memory_mb_per_worker=512)\n"
+        "with find_backend('docker').make(spec) as cluster:\n"
         "    cluster.start(print)\n"
         "    cluster.health()\n"
         "    print('alive', all(cluster.alive().values()), 'run', cluster.run)\n"

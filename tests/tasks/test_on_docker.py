@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.cluster.backends import remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.docker.cluster import DockerCluster
 from harness.engines.base import Setup
@@ -28,7 +29,7 @@ class TestTasksOnDocker(TasksOnBackend):
         client_or_skip()
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-            with DockerCluster(SPEC) as cluster:
+            with DockerCluster(SPEC, remove=remove_made) as cluster:
                 cluster.start(silent)
                 setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
                 with running_engine(setup, cluster) as engine:

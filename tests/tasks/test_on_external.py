@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.backends import find_backend
+from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Setup
@@ -30,7 +30,7 @@ class TestTasksOnExternal(TasksOnBackend):
     def engine(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-            with LocalCluster(SPEC) as local:
+            with LocalCluster(SPEC, remove=remove_made) as local:
                 local.start(silent)
                 backend = find_backend(str(describe(local, tmp_path_factory.mktemp("foreign"))))
                 with backend.make(SPEC) as cluster:

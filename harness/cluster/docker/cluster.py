@@ -37,7 +37,7 @@ from harness.cluster.docker.workers import (
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import STARTED, BrokerIdentity
 from harness.cluster.own_workers import ClusterOfOwn, nodes_of
-from harness.cluster.ownership import ClusterRecord
+from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import WORKER_VARIABLE
 from harness.cluster.programs import find_programs
 from harness.cluster.spark import (
@@ -70,14 +70,19 @@ class DockerCluster(ClusterOfOwn):
     backend = "docker"
 
     def __init__(
-        self, spec: ClusterSpec, run_directory: Path | None = None, *, keep: bool = False
+        self,
+        spec: ClusterSpec,
+        run_directory: Path | None = None,
+        *,
+        remove: Remove,
+        keep: bool = False,
     ) -> None:
         if spec.racks * spec.workers_per_rack > _MOST_WORKERS:
             raise UsageError(
                 f"a cluster in containers has at most {_MOST_WORKERS} workers",
                 remedy="use fewer racks or fewer workers in each",
             )
-        super().__init__(spec, run_directory, keep=keep)
+        super().__init__(spec, run_directory, remove=remove, keep=keep)
         self._shapes: frozenset[str] | None = None
 
     def prepare(self, report: Notify) -> None:

@@ -35,7 +35,7 @@ from harness.cluster.external.servers import (
 from harness.cluster.external.settings import ExternalSettings, read_settings
 from harness.cluster.external.shared import SharedNodes
 from harness.cluster.owned import OwnedCluster
-from harness.cluster.ownership import ClusterRecord
+from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import HostProcess
 from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import make_place
@@ -64,10 +64,11 @@ class ExternalCluster(OwnedCluster):
         spec: ClusterSpec,
         run_directory: Path | None = None,
         *,
+        remove: Remove,
         keep: bool = False,
     ) -> None:
         _check_shape(settings, spec)
-        super().__init__(spec, run_directory, keep=keep)
+        super().__init__(spec, run_directory, remove=remove, keep=keep)
         self.backend = settings.name
         prefix = prefix_of(self.run)
         self._settings = settings

@@ -38,7 +38,7 @@ from harness.cluster.local.spark_settings import application_settings, server_en
 from harness.cluster.local.spark_standalone import Master, SparkDaemons, Worker
 from harness.cluster.local.workers import Workers
 from harness.cluster.own_workers import ClusterOfOwn, nodes_of
-from harness.cluster.ownership import ClusterRecord
+from harness.cluster.ownership import ClusterRecord, Remove
 from harness.cluster.processes import Machine, is_alive, marked
 from harness.cluster.programs import Programs, find_programs
 from harness.cluster.run_directory import read_journal
@@ -61,13 +61,14 @@ class LocalCluster(ClusterOfOwn):
         spec: ClusterSpec,
         run_directory: Path | None = None,
         *,
+        remove: Remove,
         keep: bool = False,
         programs: Programs | None = None,
         network: LocalNetwork | None = None,
     ) -> None:
         """``network``: on loopback addresses, unless it is given."""
         _check(spec)
-        super().__init__(spec, run_directory, keep=keep)
+        super().__init__(spec, run_directory, remove=remove, keep=keep)
         self._programs = programs
         self._network = network or Loopback()
         if isinstance(self._network, Namespaces):

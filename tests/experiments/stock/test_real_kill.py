@@ -14,6 +14,7 @@ import pytest
 
 from experiments.stock import worker_kill
 from harness.claims import ClaimKind
+from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.experiment import Kept
@@ -43,7 +44,7 @@ class OneRun:
         return derive_seed(self.root_seed, *names)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
-        cluster = LocalCluster(spec)
+        cluster = LocalCluster(spec, remove=remove_made)
         self.started.append(cluster)
         cluster.start(self.stages.append)
         return cluster
