@@ -134,6 +134,17 @@ def connected(host: str, port: int) -> socket.socket:
     return found[0]
 
 
+def broken(connection: socket.socket) -> bool:
+    """Whether the other side is known to have closed the connection, or to know it no more."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 def unacknowledged(connection: socket.socket) -> int:
     """Bytes that were sent and not acknowledged by the other side."""
     answer = fcntl.ioctl(connection, termios.TIOCOUTQ, b"\0" * 4)

@@ -29,7 +29,15 @@ from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.daemons import client_or_skip, left_of
-from tests.cluster.helpers import PEER, PORT, connected, eventually, listener, unacknowledged
+from tests.cluster.helpers import (
+    PEER,
+    PORT,
+    broken,
+    connected,
+    eventually,
+    listener,
+    unacknowledged,
+)
 from tests.cluster.links import check_latency, check_rate
 
 pytestmark = pytest.mark.cluster
@@ -127,6 +135,21 @@ class TestDockerCluster(ClusterContract):
             here.apply(Action.HEAL, "r1n1")
             eventually(lambda: received() == b"ab")
 
+    def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
+        self, here: DockerCluster
+    ) -> None:
+        container = here._containers.of("r1w1")
+        container.exec_run(["python", "-c", listener("/tmp/doomed")], detach=True)
+        with connected(here.nodes()[0].host, PORT) as connection:
+            connection.sendall(b"a")
+            eventually(lambda: container.exec_run(["cat", "/tmp/doomed"]).output == b"a")
+            here.apply(Action.CUT, "r1n1")
+            connection.sendall(b"b")
+            assert container.exec_run(["sh", "-c", KILL_LISTENER]).output.decode() == "killed\n"
+            assert not broken(connection), "nobody could tell"
+            here.apply(Action.HEAL, "r1n1")
+            eventually(lambda: broken(connection))
+
     def test_bytes_are_counted_over_kills_and_cuts(
         self, here: DockerCluster, application: Driver
     ) -> None:
@@ -173,6 +196,14 @@ class TestDockerCluster(ClusterContract):
         here.health()
 
 
+KILL_LISTENER = """
+for process in /proc/[0-9]*; do
+  pid=${process#/proc/}
+  [ "$pid" != $$ ] && grep -qs /tmp/doomed "$process/cmdline" && kill -KILL "$pid" && echo killed
+done
+"""
+
+
 def test_nodes_of_one_container_die_alone_or_together() -> None:
     spec = ClusterSpec(racks=1, nodes_per_worker=3, memory_mb_per_worker=512)
     with DockerCluster(spec, remove=remove_made) as cluster:
@@ -203,8 +234,8 @@ def test_nodes_of_one_container_die_alone_or_together() -> None:
 
 @pytest.mark.parametrize("keeper_too", [False, True], ids=["harness", "harness and keeper"])
 def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
-    """While a worker is off the network: the keeper removes its containers and network, the next
-    start what a keeper could not."""
+    """While a rack is dead and a worker off the network: the keeper removes its containers and
+    network, the next start what a keeper could not."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HARNESS],
         cwd=REPOSITORY,
@@ -216,7 +247,7 @@ def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) ->
         run, place = process.stdout.readline().split()
         directory = Path(place)
         try:
-            assert len(left_of(run)) == 4 + 1, "three servers, a worker and their network"
+            assert len(left_of(run)) == 5 + 1, "three servers, two workers and their network"
             assert len(marked(run)) >= 2, "the keeper and a driver"
             if keeper_too:
                 keeper = dict(read_journal(directory))["keeper"]
@@ -225,7 +256,7 @@ def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) ->
             process.kill()
             process.wait()
             if keeper_too:
-                assert len(left_of(run)) == 4 + 1, "nobody has removed them yet"
+                assert len(left_of(run)) == 5 + 1, "nobody has removed them yet"
                 ClusterRecords().sweep(silent, remove_made)
             eventually(lambda: run not in {r.run for r in ClusterRecords().records()})
             assert left_of(run) == []
@@ -242,13 +273,14 @@ from harness.cluster.backends import remove_made
 from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.docker.cluster import DockerCluster
 
-with DockerCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_made) as cluster:
+with DockerCluster(ClusterSpec(racks=2, memory_mb_per_worker=512), remove=remove_made) as cluster:
     cluster.start(lambda text: None)
     driver = [sys.executable, "-S", "-c", "import time; print('up', flush=True); time.sleep(600)"]
     with subprocess.Popen(
         driver, env=cluster.driver_environment(), stdout=subprocess.PIPE
     ) as process:
         process.stdout.readline()
+        assert cluster.apply(Action.KILL, "r2")[0].reached
         assert cluster.apply(Action.CUT, "r1")[0].reached
         print(cluster.run, cluster.run_directory, flush=True)
         time.sleep(600)

@@ -1,18 +1,22 @@
 """Workers with a network of their own: the contract, real cuts, and nothing left behind.
 
-Everything here runs inside namespaces. Outside, one test starts this very file again inside.
+Nearly everything here runs inside namespaces. Outside, one test starts this very file again inside.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +26,16 @@ from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
-from harness.cluster.processes import marked
+from harness.cluster.ownership import ClusterRecords
+from harness.cluster.processes import marked, send_signal, wait_until_gone
+from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
 from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
 from tests.cluster.helpers import (
     PEER,
     PORT,
+    broken,
     connected,
     eventually,
     listener,
@@ -109,71 +116,144 @@ def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
 NOBODYS = ("198.51.100.7", 4242)
 """An address of documentation (RFC 5737), where nothing answers."""
 _OPEN = """
-import json, sys
+import json, os, sys
 from harness.cluster.backends import remove_made
-from harness.cluster.base import ClusterSpec
+from harness.cluster.base import Action, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Namespaces
 from harness.cluster.processes import marked
+
+network = Namespaces()
 with LocalCluster(
-    ClusterSpec(racks=2, memory_mb_per_worker=512), network=Namespaces(), remove=remove_made
+    ClusterSpec(racks=2, memory_mb_per_worker=512), network=network, remove=remove_made
 ) as cluster:
     cluster.start(lambda text: None)
     host, port = cluster.kafka.bootstrap.split(":")
     master = cluster.spark_conf()["spark.master"].rpartition(":")[2]
+    holders = [holder.pid for holder in network._holders.values()]
     print(json.dumps({
+        "run": cluster.run,
         "ports": [[host, int(port)], [cluster.redis.host, cluster.redis.port],
                   [host, int(master)], *([node.host, 22] for node in cluster.nodes())],
         "directory": str(cluster.run_directory),
         "pids": [stat.pid for stat in marked(cluster.run)],
         "secrets": [cluster.kafka.password, cluster.redis.password, cluster._secret],
+        "networks": [os.readlink(f"/proc/{pid}/ns/net") for pid in [os.getpid(), *holders]],
     }), flush=True)
-    sys.stdin.read()
+    if sys.stdin.readline() == "break\\n":
+        assert all(victim.reached for victim in cluster.apply(Action.KILL, "r1"))
+        assert all(victim.reached for victim in cluster.apply(Action.CUT, "r2n1"))
+        network._holders["r2w1"].kill()
+        network._holders["r2w1"].wait()
+        print("broken", flush=True)
+        sys.stdin.read()
 """
-"""A cluster inside that says all that a stranger would have to find out, and waits."""
+"""A cluster inside that says all that a stranger would have to find out, and waits; told to, it
+kills a rack, cuts off the node of the other one, and ends what keeps that node's namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A harness inside with its cluster, seen from outside."""
+
+    process: subprocess.Popen[str]
+    told: Mapping[str, Any]
+    records: ClusterRecords
+    """Where the cluster stands."""
+
+    def break_it(self) -> None:
+        """Returns once all of it is done."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("break\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "broken\n"
 
 
 @only_outside
 @pytest.mark.cluster
 @pytest.mark.spark
-def test_a_stranger_reaches_no_port_file_or_process_of_it() -> None:
-    """Another user id of this machine, told where everything is."""
-    if why := why_not():
-        pytest.skip(f"no namespaces here: {why}")
-    with tempfile.TemporaryDirectory() as home:
-        Path(home).chmod(0o755)  # no directory above protects the cluster's own
-        process = subprocess.Popen(
-            [*network._ENTER, sys.executable, "-P", "-c", _OPEN],
-            cwd=REPOSITORY,
-            env={
-                **os.environ,
-                network.INSIDE_VARIABLE: network.NAMESPACES,
-                "XDG_STATE_HOME": home,
-                "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        try:
-            told = json.loads(process.stdout.readline())
-            assert len(told["pids"]) >= 5
-            reached = try_as_stranger(
-                ports=[*((host, port) for host, port in told["ports"]), NOBODYS],
-                directories=[Path(told["directory"])],
-                pids=told["pids"],
+class TestHarnessInside:
+    """The last test kills it."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def opened(cls) -> Iterator[Opened]:
+        if why := why_not():
+            pytest.skip(f"no namespaces here: {why}")
+        with tempfile.TemporaryDirectory() as home:
+            Path(home).chmod(0o755)  # no directory above protects the cluster's own
+            records = ClusterRecords(Path(home) / "faultline")
+            process = subprocess.Popen(
+                [*network._ENTER, sys.executable, "-P", "-c", _OPEN],
+                cwd=REPOSITORY,
+                env={
+                    **os.environ,
+                    network.INSIDE_VARIABLE: network.NAMESPACES,
+                    "XDG_STATE_HOME": home,
+                    "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+                },
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
-        finally:
-            process.communicate(timeout=60)
-    assert reached.uid == NOBODY
-    assert reached.read == []
-    # A gateway that takes up every connection itself would answer for the cluster, too.
-    if list(NOBODYS) not in reached.connected:
-        assert reached.connected == []
-    assert (reached.signalled, reached.looked, reached.entered) == ([], [], [])
-    assert reached.commands, "command lines are everybody's"
-    assert not [secret for secret in told["secrets"] if secret in "".join(reached.commands)]
+            assert process.stdout is not None
+            try:
+                told = json.loads(process.stdout.readline())
+                yield Opened(process=process, told=told, records=records)
+            finally:
+                process.communicate(timeout=60)
+                records.sweep(silent, remove_made)
+
+    def test_a_stranger_reaches_no_port_file_or_process_of_it(self, opened: Opened) -> None:
+        """Another user id of this machine, told where everything is."""
+        told = opened.told
+        assert len(told["pids"]) >= 5
+        reached = try_as_stranger(
+            ports=[*((host, port) for host, port in told["ports"]), NOBODYS],
+            directories=[Path(told["directory"])],
+            pids=told["pids"],
+        )
+        assert reached.uid == NOBODY
+        assert reached.read == []
+        # A gateway that takes up every connection itself would answer for the cluster, too.
+        if list(NOBODYS) not in reached.connected:
+            assert reached.connected == []
+        assert (reached.signalled, reached.looked, reached.entered) == ([], [], [])
+        assert reached.commands, "command lines are everybody's"
+        assert not [secret for secret in told["secrets"] if secret in "".join(reached.commands)]
+
+    def test_what_is_killed_in_mid_run_leaves_nothing_after_the_next_start(
+        self, opened: Opened
+    ) -> None:
+        """A rack, the network of a node, its namespace, and then the harness with its keeper."""
+        run, directory = opened.told["run"], Path(opened.told["directory"])
+        opened.break_it()
+        keeper = dict(read_journal(directory))["keeper"]
+        send_signal(keeper, signal.SIGKILL)
+        assert wait_until_gone([keeper], limit_s=10)
+        opened.process.kill()
+        opened.process.wait()
+        assert len(marked(run)) >= 4, "three servers and a worker, or nothing is tested"
+        assert lives_in(opened.told["networks"])
+
+        (buried,) = opened.records.sweep(silent, remove_made)  # as every start begins
+
+        assert buried.run == run
+        assert marked(run) == []
+        assert not directory.exists()
+        assert opened.records.records() == []
+        eventually(lambda: not lives_in(opened.told["networks"]))
+
+
+def lives_in(networks: Sequence[str]) -> list[str]:
+    """The processes in one of these network namespaces; without one, a namespace is gone."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):  # it has just ended, or is another user's
+            if os.readlink(path) in networks:
+                found.append(path.parts[2])
+    return found
 
 
 class TestLinks:
@@ -256,6 +336,26 @@ class TestNamespaceCluster(ClusterContract):
                     assert here.usage()["r1n1"].received_bytes == before
                     here.apply(Action.HEAL, "r1n1")
                     eventually(lambda: path.read_bytes() == b"ab")
+            finally:
+                process.kill()
+
+    def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
+        self, here: LocalCluster, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "received"
+        command = [sys.executable, "-S", "-c", listener(str(path))]
+        with subprocess.Popen(here._network.within("r1w1", command)) as process:
+            try:
+                with connected(here.nodes()[0].host, PORT) as connection:
+                    connection.sendall(b"a")
+                    eventually(lambda: path.exists() and path.read_bytes() == b"a")
+                    here.apply(Action.CUT, "r1n1")
+                    connection.sendall(b"b")
+                    process.kill()
+                    process.wait()
+                    assert not broken(connection), "nobody could tell"
+                    here.apply(Action.HEAL, "r1n1")
+                    eventually(lambda: broken(connection))
             finally:
                 process.kill()
 
