@@ -6,7 +6,7 @@ module                    what it holds
 `wiring`, `scheme`        who sends to whom; which mechanisms are on. Both are plain values.
 `inputs`, `effects`       everything a machine can be told, everything it can ask for
 `schemes`, `output`       the schemes by name; what an output partition's records mean
-`task`                    one copy of a task, primary or replica: its `phases`, and its parts
+`task`, `lifecycle`       one copy of a task, primary or replica: its parts, and its `phases`
 `inlet` (`inbox`)         what came, what is missing, asking for it
 `computation`             position and state; the stable and the tentative computation, and how
                           they meet (`reconciliation`)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.protocol.computation import Computation
 from harness.protocol.effects import CopyEvent, LoadCheckpoint, StoreCheckpoint
-from harness.protocol.inlet import Inlet
+from harness.protocol.inlet import Inlet, Needs
 from harness.protocol.inputs import Checkpoint, CheckpointFailed, CheckpointStored
 from harness.protocol.operators import NoState
 from harness.protocol.outlet import Outlet
@@ -50,6 +50,11 @@ class Durability:
     def covered(self) -> int:
         """No batch before this one will be asked for again, as far as this copy can say."""
         return self.stored if self._local else 0
+
+    def needs(self) -> Needs:
+        """Which batches this copy lacks, and which no checkpoint covers."""
+        computation = self._computation
+        return Needs(computation.position, computation.ahead, self.covered)
 
     def load(self, position: int | None) -> None:
         """Ask for the checkpoint at ``position``, or for the latest."""

@@ -27,8 +27,9 @@ part                  what it owns
 `outlet.Outlet`       the outbox, a sink's partition, sending once more
 `supply`              what others ask for: batches again, and progress
 `durability`          checkpoints, and what they let others forget
+`lifecycle`           phases: beginning, loading, taking over, giving up
 `speaker.Speaker`     who the copy is (task, incarnation, term), and the effects of an input
-this file             phases: beginning, loading, taking over, giving up
+this file             hands every input to the part that it concerns
 ====================  ======================================================================
 """
 
@@ -41,7 +42,7 @@ from harness.errors import ProtocolViolation
 from harness.protocol.computation import Computation
 from harness.protocol.durability import Durability
 from harness.protocol.effects import CopyEvent, StopReading, TaskEffect
-from harness.protocol.inlet import Inlet, Needs
+from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import (
     BatchArrived,
     BatchesAcknowledged,
@@ -62,16 +63,16 @@ from harness.protocol.inputs import (
     ReplayRefused,
     ReplayRequested,
     SourceRead,
-    Start,
     StateRebuilt,
     TaskInput,
     TimerFired,
     UpstreamClosed,
     UpstreamResumed,
 )
-from harness.protocol.operators import NoState, State
+from harness.protocol.lifecycle import Lifecycle
+from harness.protocol.operators import State
 from harness.protocol.outlet import Outlet
-from harness.protocol.phases import TRANSITIONS, Mode, Phase
+from harness.protocol.phases import Mode, Phase
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.speaker import Speaker
 from harness.protocol.story import KEPT, Story
@@ -85,9 +86,8 @@ class TaskMachine:
     """One copy. Every input goes through `handle`; `validate` checks what must hold after it."""
 
     __slots__ = (
-        "_handling", "_initial", "_notes_progress", "_order", "_reported", "_ticked_position",
-        "anywhere", "computation", "durability", "failure", "inlet", "outlet", "phase", "scheme",
-        "speaker", "story", "supply",
+        "_notes_progress", "_reported", "_ticked_position", "anywhere", "computation",
+        "durability", "inlet", "life", "outlet", "scheme", "speaker", "story", "supply",
     )  # fmt: skip
 
     def __init__(
@@ -101,8 +101,6 @@ class TaskMachine:
         notes_progress: bool = False,
     ) -> None:
         task, window = order.task, scheme.window
-        self._order = order
-        self._initial = initial
         self._notes_progress = notes_progress
         self.scheme = scheme
         self.anywhere = wiring.begins_anywhere(task)
@@ -138,11 +136,17 @@ class TaskMachine:
             anywhere=self.anywhere,
             local=scheme.recovery is Recovery.LOCAL,
         )
-        self.phase = Phase.LOADING
-        self.failure = ""
-        """What the operator raised."""
-        self._handling: type = CopyOrdered
-        """The kind of the input that is being handled."""
+        self.life = Lifecycle(
+            order,
+            speaker,
+            self.inlet,
+            self.outlet,
+            self.computation,
+            self.durability,
+            self.supply,
+            initial=initial,
+            local=scheme.recovery is Recovery.LOCAL,
+        )
         self._ticked_position = -1
         self._reported: CopyReport | None = None
         title = f"task {wiring.names[task]}, incarnation {order.incarnation}"
@@ -176,6 +180,11 @@ class TaskMachine:
         return self.outlet.sink
 
     @property
+    def phase(self) -> Phase:
+        """What it can do."""
+        return self.life.phase
+
+    @property
     def position(self) -> int:
         """The next batch of the stable computation."""
         return self.computation.position
@@ -192,7 +201,7 @@ class TaskMachine:
 
     def report(self) -> CopyReport:
         """This copy's line in its node's heartbeat; the same object while nothing changes."""
-        last, ready = self._reported, self.phase is Phase.READY
+        last, ready = self._reported, self.life.phase is Phase.READY
         position, term = self.computation.position, self.speaker.term
         stored, published = self.durability.stored, self.outlet.publisher.confirmed
         if (
@@ -202,7 +211,7 @@ class TaskMachine:
             and last.published == published
             and last.term == term
             and last.ready is ready
-            and last.failed == self.failure
+            and last.failed == self.life.failure
         ):
             return last
         self._reported = CopyReport(
@@ -213,7 +222,7 @@ class TaskMachine:
             stored=stored,
             published=published,
             ready=ready,
-            failed=self.failure,
+            failed=self.life.failure,
         )
         return self._reported
 
@@ -222,9 +231,9 @@ class TaskMachine:
     def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
         """React to ``item``; ``now`` in microseconds, never less than before."""
         effects = self.speaker.begin(item.cause, now)
-        kind = self._handling = type(item)
+        kind, phase = type(item), self.life.phase
         try:
-            if self.phase is not Phase.FENCED and self.phase is not Phase.FAILED:
+            if phase is not Phase.FENCED and phase is not Phase.FAILED:
                 _HANDLERS[kind](self, item)
                 if kind not in _BACKWARD or self.computation.full:
                     self._advance()
@@ -238,13 +247,13 @@ class TaskMachine:
     def tick(self, *, cause: str, now: int) -> list[TaskEffect]:
         """The node's heartbeat: ask again for whatever did not come."""
         effects = self.speaker.begin(cause, now)
-        if self.phase is Phase.LOADING:
-            self._load()
-        elif self.phase is Phase.READY:
+        if self.life.phase is Phase.LOADING:
+            self.life.load()
+        elif self.life.phase is Phase.READY:
             self._repeat()
             position = self.computation.position
             if self._ticked_position == position and not self.computation.busy:
-                self.inlet.request_missing(self._needs())
+                self.inlet.request_missing(self.durability.needs())
                 self.durability.cover()
             self._ticked_position = position
         return effects
@@ -260,7 +269,7 @@ class TaskMachine:
         return effects
 
     def _advance(self) -> None:
-        if self.phase is Phase.READY:
+        if self.life.phase is Phase.READY:
             self.computation.advance()
         if self.outlet.publisher.queue:
             self.outlet.publish()  # also while it loads once more: what it has computed is right
@@ -272,89 +281,6 @@ class TaskMachine:
             self.outlet.repeat()
         if self.speaker.now >= self.outlet.reported_at + self.scheme.trim_every_us:
             self.supply.report_progress()
-
-    # -- phases ----------------------------------------------------------------------------
-
-    def _enter(self, phase: Phase) -> None:
-        way = TRANSITIONS.get((self.phase, self._handling))
-        assert way is phase, f"{self._handling.__name__} does not lead from {self.phase} to {phase}"
-        self.phase = phase
-
-    def _ordered(self, item: CopyOrdered) -> None:
-        self._note(CopyEvent.HOSTED, item.start)
-        if item.start is Start.EMPTY:
-            self._become_ready(item.position, self._initial)
-        else:
-            self._load()
-
-    def _load(self) -> None:
-        exact = self._order.start is Start.EPOCH and self.computation.state is NoState.GONE
-        self.durability.load(self._order.position if exact else None)
-
-    def _loaded(self, item: CheckpointLoaded) -> None:
-        if self.phase is not Phase.LOADING:
-            return
-        checkpoint = item.checkpoint
-        reloaded = self.computation.state is not NoState.GONE
-        if checkpoint is None or (reloaded and checkpoint.position <= self.position):
-            if not reloaded:
-                assert self._order.position == 0, "the checkpoint to start from is gone"
-                self._become_ready(0, self._initial)
-            else:
-                self._enter(Phase.READY)
-                self._note(CopyEvent.READY, "nothing newer was stored")
-            return
-        assert checkpoint.task == self.task, "another task's checkpoint"
-        self.outlet.restore(dict(checkpoint.outputs), checkpoint.acknowledged)
-        if self._order.start is Start.EPOCH and not self.outlet.sink:
-            self.outlet.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
-        self.durability.stored = checkpoint.position
-        self._become_ready(checkpoint.position, checkpoint.state)
-
-    def _become_ready(self, position: int, state: State) -> None:
-        self._enter(Phase.READY)
-        self.computation.begin(position, state)
-        self._note(CopyEvent.READY, "checkpoint" if self.durability.stored else "initial state")
-        self.inlet.request_missing(self._needs())
-        if self.primary:
-            self._take_office()
-
-    def _promoted(self, item: CopyPromoted) -> None:
-        term = self.speaker.term
-        assert term is None or item.term >= term, "a term never falls"
-        if term == item.term:
-            return
-        self.speaker.term = item.term
-        self._note(CopyEvent.PROMOTED)
-        if self.phase is Phase.READY:
-            self.outlet.take_over()
-            self._take_office()
-
-    def _take_office(self) -> None:
-        self.outlet.take_office()
-        self.supply.answer_pending()
-
-    def _replay_refused(self, item: ReplayRefused) -> None:
-        index = self.inlet.index(item.upstream)
-        missing = self.inlet.inbox.next_missing(index, self.position)
-        if (
-            item.oldest > missing
-            and self.phase is Phase.READY
-            and self.scheme.recovery is Recovery.LOCAL
-        ):
-            self._enter(Phase.LOADING)  # the primary's checkpoint covers what is gone
-            self._load()
-
-    def _failed(self, item: BatchFailed) -> None:
-        """The operator has raised: whether it would elsewhere, the coordinator finds out."""
-        if self.computation.is_meant(item):
-            assert item.error, "a failure says what it was"
-            self._enter(Phase.FAILED)
-            self.failure = item.error
-            self._note(CopyEvent.FAILED, item.error)
-
-    def _fenced(self, _item: CheckpointRefused | OutputRefused) -> None:
-        self._enter(Phase.FENCED)
 
     # -- input -----------------------------------------------------------------------------
 
@@ -377,17 +303,13 @@ class TaskMachine:
     def _upstream_resumed(self, item: UpstreamResumed) -> None:
         index = self.inlet.index(item.upstream)
         self.inlet.resumed(index, item.term)
-        if self.phase is Phase.READY:
-            self.inlet.request(index, self._needs())
+        if self.life.phase is Phase.READY:
+            self.inlet.request(index, self.durability.needs())
 
     def _upstream_closed(self, item: UpstreamClosed) -> None:
         index, run = self.inlet.index(item.upstream), self.computation.tentative
         if run is not None and self.inlet.seen_terms[index] <= item.before_term:
             run.close(index, last_batch=item.last_batch, before_term=item.before_term)
-
-    def _needs(self) -> Needs:
-        computation = self.computation
-        return Needs(computation.position, computation.ahead, self.durability.covered)
 
     # -- computing -------------------------------------------------------------------------
 
@@ -397,7 +319,7 @@ class TaskMachine:
             return
         position = computation.position
         if inlet.inbox.dropped and not inlet.inbox.complete(position):
-            inlet.request_dropped(self._needs())
+            inlet.request_dropped(self.durability.needs())
         if inlet.source:
             inlet.read_on(position)
         computation.meet()
@@ -405,22 +327,7 @@ class TaskMachine:
             self._note(CopyEvent.PROGRESSED)
         self.durability.after_batch()
 
-    def _rebuilt(self, item: StateRebuilt) -> None:
-        self.computation.rebuilt(item)
-
     # -- output ----------------------------------------------------------------------------
-
-    def _replay_requested(self, item: ReplayRequested) -> None:
-        self.supply.requested(item, self.phase)
-
-    def _acknowledged(self, item: BatchesAcknowledged) -> None:
-        self.outlet.acknowledged(item.downstream, item.below)
-
-    def _progress_reported(self, item: ProgressReported) -> None:
-        self.outlet.progress_reported(item)
-
-    def _epoch_completed(self, item: EpochCompleted) -> None:
-        self.outlet.epoch_completed(item)
 
     def _output_claimed(self, item: OutputClaimed) -> None:
         self.outlet.claimed(item, self.computation.uncorrected)
@@ -428,12 +335,6 @@ class TaskMachine:
     def _output_published(self, item: OutputPublished) -> None:
         if self.outlet.published(item):
             self.supply.report_progress()
-
-    def _checkpoint_stored(self, item: CheckpointStored) -> None:
-        self.durability.confirmed(item)
-
-    def _not_stored(self, item: CheckpointFailed) -> None:
-        self.durability.refused(item)
 
     def _timer_fired(self, _item: TimerFired) -> None:
         """Nothing of its own: `_advance` looks at the clock."""
@@ -445,7 +346,7 @@ class TaskMachine:
 
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless the whole state makes sense."""
-        if self.phase is Phase.READY:
+        if self.life.phase is Phase.READY:
             position, inlet, outlet = self.computation.position, self.inlet, self.outlet
             try:
                 behind = self.durability.stored <= position or self.anywhere
@@ -465,27 +366,27 @@ class TaskMachine:
 
 
 _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
-    CopyOrdered: TaskMachine._ordered,
-    CopyPromoted: TaskMachine._promoted,
+    CopyOrdered: lambda copy, item: copy.life.ordered(item),
+    CopyPromoted: lambda copy, item: copy.life.promoted(item),
     BatchArrived: TaskMachine._arrived,
     SourceRead: TaskMachine._read,
-    ReplayRequested: TaskMachine._replay_requested,
-    ReplayRefused: TaskMachine._replay_refused,
-    BatchesAcknowledged: TaskMachine._acknowledged,
+    ReplayRequested: lambda copy, item: copy.supply.requested(item, copy.life.phase),
+    ReplayRefused: lambda copy, item: copy.life.replay_refused(item),
+    BatchesAcknowledged: lambda copy, item: copy.outlet.acknowledged(item.downstream, item.below),
     UpstreamResumed: TaskMachine._upstream_resumed,
     UpstreamClosed: TaskMachine._upstream_closed,
-    ProgressReported: TaskMachine._progress_reported,
-    EpochCompleted: TaskMachine._epoch_completed,
+    ProgressReported: lambda copy, item: copy.outlet.progress_reported(item),
+    EpochCompleted: lambda copy, item: copy.outlet.epoch_completed(item),
     BatchProcessed: TaskMachine._processed,
-    BatchFailed: TaskMachine._failed,
-    StateRebuilt: TaskMachine._rebuilt,
-    CheckpointStored: TaskMachine._checkpoint_stored,
-    CheckpointRefused: TaskMachine._fenced,
-    CheckpointFailed: TaskMachine._not_stored,
-    CheckpointLoaded: TaskMachine._loaded,
+    BatchFailed: lambda copy, item: copy.life.failed(item),
+    StateRebuilt: lambda copy, item: copy.computation.rebuilt(item),
+    CheckpointStored: lambda copy, item: copy.durability.confirmed(item),
+    CheckpointRefused: lambda copy, item: copy.life.fenced(item),
+    CheckpointFailed: lambda copy, item: copy.durability.refused(item),
+    CheckpointLoaded: lambda copy, item: copy.life.loaded(item),
     OutputClaimed: TaskMachine._output_claimed,
     OutputPublished: TaskMachine._output_published,
-    OutputRefused: TaskMachine._fenced,
+    OutputRefused: lambda copy, item: copy.life.fenced(item),
     TimerFired: TaskMachine._timer_fired,
 }
 

@@ -31,6 +31,7 @@ from harness.protocol.failures import OperatorFailures
 from harness.protocol.inbox import Inbox
 from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import Start
+from harness.protocol.lifecycle import Lifecycle
 from harness.protocol.losses import Losses
 from harness.protocol.membership import Membership
 from harness.protocol.node import NodeMachine
@@ -95,7 +96,7 @@ def other_order(self: Inbox, batch: int) -> tuple[Any, ...]:
 def never_asks_again(self: TaskMachine, *, cause: str, now: int) -> list[Any]:
     effects = self.speaker.begin(cause, now)
     if self.phase is Phase.LOADING:
-        self._load()
+        self.life.load()
     elif self.phase is Phase.READY:
         self._repeat()
     return effects
@@ -136,7 +137,7 @@ def skips_a_batch(self: Any, item: Any) -> None:
     _loaded(self, item)
 
 
-_loaded = TaskMachine._loaded
+_loaded = Lifecycle.loaded
 
 
 def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
@@ -421,8 +422,8 @@ def replaces_stable_parts(self: Inbox, index: int, batch: int, payload: Any, now
 _put_tentative = Inbox.put_tentative
 
 
-def takes_over_silently(self: TaskMachine, item: Any) -> None:
-    self.speaker.term = item.term
+def takes_over_silently(self: Any, item: Any) -> None:
+    self._speaker.term = item.term
 
 
 def claims_too_much(self: Publisher, next_stable: int, next_tentative: int) -> None:
@@ -513,7 +514,7 @@ MUTATIONS = (
     Mutation("never store again once the store was full", Durability, "refused", forgets_what_was_refused, LOCAL, 11),
     Mutation("trim before the checkpoint is durable", Durability, "_store", acknowledges_before_it_is_stored, LOCAL, 64),
     Mutation("store no output buffer", Durability, "_store", forgets_output_buffer, LOCAL, 10),
-    Mutation("skip a batch on restore", TaskMachine, "_loaded", skips_a_batch, LOCAL, 0),
+    Mutation("skip a batch on restore", Lifecycle, "loaded", skips_a_batch, LOCAL, 0),
     Mutation("source replay without warm-up", placing, "replay_starts", no_warm_up, ("replay",), 0),
     Mutation("complete an epoch too early", Epochs, "advance", completes_epochs_early, ("global",), 0),
     Mutation("a replica forgets what was sent but not acknowledged", Outlet, "progress_reported", replica_trims_what_was_sent, REPLICAS, 15),
@@ -546,7 +547,7 @@ MUTATIONS = (
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 20),
-    Mutation("take over without sending what was held back", TaskMachine, "_promoted", takes_over_silently, REPLICAS, 0),
+    Mutation("take over without sending what was held back", Lifecycle, "promoted", takes_over_silently, REPLICAS, 0),
     Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
     Mutation("trim beyond the epoch", Outlet, "epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),

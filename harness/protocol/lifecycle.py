@@ -1,0 +1,151 @@
+"""What a copy can do: beginning, loading, taking over, giving up.
+
+`harness.protocol.phases` has the table of what may follow what.
+"""
+
+from __future__ import annotations
+
+from harness.protocol.computation import Computation
+from harness.protocol.durability import Durability
+from harness.protocol.effects import CopyEvent
+from harness.protocol.inlet import Inlet
+from harness.protocol.inputs import (
+    BatchFailed,
+    CheckpointLoaded,
+    CheckpointRefused,
+    CopyOrdered,
+    CopyPromoted,
+    OutputRefused,
+    ReplayRefused,
+    Start,
+)
+from harness.protocol.operators import NoState, State
+from harness.protocol.outlet import Outlet
+from harness.protocol.phases import TRANSITIONS, Phase
+from harness.protocol.speaker import Speaker
+from harness.protocol.supply import Supply
+
+
+class Lifecycle:
+    """Owns the phase; decides when a copy begins, loads again, or ends."""
+
+    __slots__ = (
+        "_computation", "_durability", "_initial", "_inlet", "_local", "_order", "_outlet",
+        "_speaker", "_supply", "failure", "phase",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        order: CopyOrdered,
+        speaker: Speaker,
+        inlet: Inlet,
+        outlet: Outlet,
+        computation: Computation,
+        durability: Durability,
+        supply: Supply,
+        *,
+        initial: State,
+        local: bool,
+    ) -> None:
+        """``local``: tasks recover one by one, so a copy may go on from a later checkpoint."""
+        self._order = order
+        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
+        self._computation, self._durability, self._supply = computation, durability, supply
+        self._initial = initial
+        self._local = local
+        self.phase = Phase.LOADING
+        self.failure = ""
+        """What the operator raised."""
+
+    def _enter(self, phase: Phase, because: object) -> None:
+        way = TRANSITIONS.get((self.phase, type(because)))
+        name = type(because).__name__
+        assert way is phase, f"{name} does not lead from {self.phase} to {phase}"
+        self.phase = phase
+
+    # -- beginning -------------------------------------------------------------------------
+
+    def ordered(self, item: CopyOrdered) -> None:
+        """It is there: empty, or it asks for its state."""
+        self._note(CopyEvent.HOSTED, item.start)
+        if item.start is Start.EMPTY:
+            self._become_ready(item, item.position, self._initial)
+        else:
+            self.load()
+
+    def load(self) -> None:
+        """Ask for its state, for the first time or once more."""
+        exact = self._order.start is Start.EPOCH and self._computation.state is NoState.GONE
+        self._durability.load(self._order.position if exact else None)
+
+    def loaded(self, item: CheckpointLoaded) -> None:
+        """The store has answered."""
+        if self.phase is not Phase.LOADING:
+            return
+        checkpoint, position = item.checkpoint, self._computation.position
+        reloaded = self._computation.state is not NoState.GONE
+        if checkpoint is None or (reloaded and checkpoint.position <= position):
+            if not reloaded:
+                assert self._order.position == 0, "the checkpoint to start from is gone"
+                self._become_ready(item, 0, self._initial)
+            else:
+                self._enter(Phase.READY, item)
+                self._note(CopyEvent.READY, "nothing newer was stored")
+            return
+        assert checkpoint.task == self._speaker.task, "another task's checkpoint"
+        self._outlet.restore(dict(checkpoint.outputs), checkpoint.acknowledged)
+        if self._order.start is Start.EPOCH and not self._outlet.sink:
+            self._outlet.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
+        self._durability.stored = checkpoint.position
+        self._become_ready(item, checkpoint.position, checkpoint.state)
+
+    def _become_ready(self, because: object, position: int, state: State) -> None:
+        self._enter(Phase.READY, because)
+        self._computation.begin(position, state)
+        self._note(CopyEvent.READY, "checkpoint" if self._durability.stored else "initial state")
+        self._inlet.request_missing(self._durability.needs())
+        if self._speaker.term is not None:
+            self._take_office()
+
+    # -- taking over -----------------------------------------------------------------------
+
+    def promoted(self, item: CopyPromoted) -> None:
+        """The replica is the primary now; once it has its state, it says so."""
+        term = self._speaker.term
+        assert term is None or item.term >= term, "a term never falls"
+        if term == item.term:
+            return
+        self._speaker.term = item.term
+        self._note(CopyEvent.PROMOTED)
+        if self.phase is Phase.READY:
+            self._outlet.take_over()
+            self._take_office()
+
+    def _take_office(self) -> None:
+        self._outlet.take_office()
+        self._supply.answer_pending()
+
+    # -- going back, and giving up ---------------------------------------------------------
+
+    def replay_refused(self, item: ReplayRefused) -> None:
+        """What it lacks is gone upstream: the primary's checkpoint covers it."""
+        index = self._inlet.index(item.upstream)
+        missing = self._inlet.inbox.next_missing(index, self._computation.position)
+        if item.oldest > missing and self.phase is Phase.READY and self._local:
+            self._enter(Phase.LOADING, item)
+            self.load()
+
+    def failed(self, item: BatchFailed) -> None:
+        """The operator has raised: whether it would elsewhere, the coordinator finds out."""
+        if self._computation.is_meant(item):
+            assert item.error, "a failure says what it was"
+            self._enter(Phase.FAILED, item)
+            self.failure = item.error
+            self._note(CopyEvent.FAILED, item.error)
+
+    def fenced(self, item: CheckpointRefused | OutputRefused) -> None:
+        """The store or the partition knows of a newer primary."""
+        self._enter(Phase.FENCED, item)
+
+    def _note(self, event: CopyEvent, why: str = "") -> None:
+        self._speaker.note(event, self._computation.position, why)
