@@ -51,16 +51,22 @@ class Job:
     """Share of the tasks that may have an active replica under PPA, 0 to 1."""
 
     def __post_init__(self) -> None:
-        for name in (
-            "rate_per_s", "state_bytes", "node_mttf_s", "speed_per_s", "storage_bytes_per_s",
-        ):  # fmt: skip
-            if not getattr(self, name) > 0:
-                raise UsageError(
-                    f"{name} is {getattr(self, name):g}", remedy="give a number above zero"
-                )
-        for name in ("nodes", "racks", "depth"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}", remedy="give at least 1")
+        for words, number in (
+            ("the rate", self.rate_per_s),
+            ("the amount of state", self.state_bytes),
+            ("a node's mean time to failure", self.node_mttf_s),
+            ("the speed of a task", self.speed_per_s),
+            ("what a node stores per second", self.storage_bytes_per_s),
+        ):
+            if not number > 0:
+                raise UsageError(f"{words} is {number:g}", remedy="give a number above zero")
+        for words, count in (
+            ("the number of nodes", self.nodes),
+            ("the number of racks", self.racks),
+            ("the number of operators in a row", self.depth),
+        ):
+            if count < 1:
+                raise UsageError(f"{words} is {count}", remedy="give at least 1")
         if self.racks > self.nodes:
             raise UsageError(
                 f"{self.racks} racks hold {self.nodes} nodes",

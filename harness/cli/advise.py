@@ -32,19 +32,27 @@ Examples:
 @click.option("--racks", type=int, help="Racks that hold them.  [assumed: 1]")
 @click.option("--rack-mttf", metavar="DURATION", help="Mean time to failure of a whole rack.")
 @click.option("--depth", type=int, help="Operators in a row.  [assumed: 3]")
-@click.option("--window", metavar="DURATION", help="How much input the state depends on.")
-@click.option("--speed", "speed_per_s", type=float, help="Tuples/s of a task.  [assumed: 10000]")
+@click.option("--window", metavar="DURATION", help="Length of the window that the state covers.")
 @click.option(
-    "--storage", metavar="SIZE", help="State stored or read per node and second.  [assumed: 100MB]"
+    "--speed", "speed_per_s", type=float, help="Tuples/s that a task can do.  [assumed: 10000]"
 )
-@click.option("--restart", metavar="DURATION", help="Until a new task runs.  [assumed: 5s]")
-@click.option("--detection", metavar="DURATION", help="Until a failure is seen.  [assumed: 5s]")
+@click.option(
+    "--storage",
+    metavar="SIZE",
+    help="State that a node can store, or read, in a second.  [assumed: 100MB]",
+)
+@click.option("--restart", metavar="DURATION", help="Time until a new task runs.  [assumed: 5s]")
+@click.option(
+    "--detection", metavar="DURATION", help="Time until a failure is noticed.  [assumed: 5s]"
+)
 @click.option("--budget", type=float, help="Share of tasks that may be replicated.  [assumed: 0.5]")
 @click.option(
     "--within", metavar="DURATION", help="How long a recovery may take: then one scheme is chosen."
 )
 @click.option(
-    "--topology", type=click.Path(path_type=Path), help="The job's own, as for ./faultline plan."
+    "--topology",
+    type=click.Path(path_type=Path),
+    help="The job's topology, as a file for ./faultline plan.",
 )
 @click.option(
     "--from",

@@ -26,7 +26,7 @@ _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
 
 
-@click.command("compare", epilog=_EPILOG, short_help="Set two sets of results side by side.")
+@click.command("compare", epilog=_EPILOG, short_help="Compare two sets of results.")
 @click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument(
     "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
@@ -55,7 +55,7 @@ def command(
     other_backend: str | None,
     as_json: bool,
 ) -> None:
-    """Set the medians of every quantity in the results directory ONE beside those in OTHER.
+    """Compare the medians of every quantity in the results directories ONE and OTHER.
 
     Only valid runs of the same point are compared, and runs on different kinds of cluster are never
     pooled: where a directory holds several kinds, say which is meant. The command shows what

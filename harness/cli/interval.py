@@ -51,7 +51,9 @@ _COLUMNS, _LINES = 64, 8
     help="Operators on the critical path; matters with --delay.",
 )
 @click.option(
-    "--delay", metavar="DURATION", help="A checkpoint token's way between operators; 0s for none."
+    "--delay",
+    metavar="DURATION",
+    help="How long a checkpoint token takes to the next operator; 0s: none.",
 )
 @click.option(
     "--interval",

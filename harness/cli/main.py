@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("harness.cli.run", "Run experiments by name."),
     "reproduce": ("harness.cli.reproduce", "Reproduce the papers' figures."),
     "report": ("harness.cli.report", "Write the report from the records."),
-    "compare": ("harness.cli.compare", "Set two sets of results side by side."),
+    "compare": ("harness.cli.compare", "Compare two sets of results."),
     "export": ("harness.cli.export", "Write results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
     "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),

@@ -29,6 +29,7 @@ from harness.errors import UsageError
 from harness.results.provenance import ROOT
 from harness.results.record import OK, Record
 from harness.results.schema import decode
+from harness.results.store import unreadable
 
 SHIPPED = ROOT / "results" / "baselines"
 """The real results that come with the repository."""
@@ -99,7 +100,7 @@ def _records(root: Path, warn: Warn) -> Iterator[Found]:
         except UsageError as error:
             raise UsageError(f"{path}: {error.what}", remedy=error.remedy) from error
         except (ValueError, OSError) as error:
-            warn(f"{path} is not a readable record and was left out: {error}")
+            warn(unreadable(path, error))
             continue
         yield Found(
             record=record,

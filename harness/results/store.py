@@ -106,12 +106,25 @@ class Campaign:
         return Results(pd.DataFrame(rows), self.directories)
 
 
+def unreadable(path: Path, error: Exception) -> str:
+    """What to tell of the record at ``path``, which is left out, and what to do about it."""
+    words = f"the record {path} cannot be read and was left out: {error}"
+    if isinstance(error, UsageError):
+        return words
+    return (
+        f"{words}\n  What to do: bring it back from a copy, or delete {path.parent}; the same "
+        "command then makes that run again"
+    )
+
+
 class RecordStore:
     """The directory where records are kept."""
 
     def __init__(self, root: Path, *, warn: Callable[[str], None] = lambda text: None) -> None:
         self.root = root
         self._warn = warn
+        self._unreadable: set[Path] = set()
+        """Records of which a warning was given."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -171,7 +184,9 @@ class RecordStore:
             try:
                 found.append((decode(json.loads(path.read_text())), path.parent))
             except (ValueError, OSError, UsageError) as error:
-                self._warn(f"{path} is not a readable record and was left out: {error}")
+                if path not in self._unreadable:
+                    self._unreadable.add(path)
+                    self._warn(unreadable(path, error))
         return found
 
     def profiles(self, experiment: str, machine: str) -> Sequence[Profile]:

@@ -128,8 +128,8 @@ def test_the_nearest_runs_were_predicted_unseen(shipped: Library) -> None:
         ({"rate_per_s": 1e9}, "never catches up"),
         ({"racks": 99}, "99 racks hold 20 nodes"),
         ({"budget": 2.0}, "the budget is 2"),
-        ({"state_bytes": 0.0}, "state_bytes is 0"),
-        ({"depth": 0}, "depth is 0"),
+        ({"state_bytes": 0.0}, "the amount of state is 0"),
+        ({"depth": 0}, "operators in a row is 0"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(change: dict[str, float], words: str) -> None:
