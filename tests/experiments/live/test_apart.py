@@ -34,8 +34,8 @@ def kills(ms_by_size: dict[int, float], *, active_ms: float = 20, failures: int 
                  "restored_ms": value, "failures": failures, "tasks": "count.0"}
             )  # fmt: skip
     rows += [
-        {"scheme": "checkpoint", "state_bytes": state.SIZES[0], "rate_per_s": rate,
-         "restored_ms": ms_by_size[state.SIZES[0]], "failures": failures, "tasks": "count.0"}
+        {"scheme": "checkpoint", "state_bytes": state.MB, "rate_per_s": rate,
+         "restored_ms": ms_by_size[state.MB], "failures": failures, "tasks": "count.0"}
         for rate in state.RATES_PER_S[1:]
     ]  # fmt: skip
     return pd.DataFrame(rows)
