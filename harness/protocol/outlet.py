@@ -56,11 +56,14 @@ class Outlet:
         self.outbox = Outbox(max(1, len(self.downstream)), send_from)
 
     def restore(self, outputs: Outputs, acknowledged: tuple[int, ...]) -> None:
-        """What a checkpoint has kept."""
+        """What a checkpoint has kept, without what this copy knows to be published: its partition
+        says so once only, and a full outbox would stop the copy for good."""
         assert len(acknowledged) == max(1, len(self.downstream)), "a checkpoint of another wiring"
         self.outbox = Outbox(max(1, len(self.downstream)))
         self.outbox.acknowledged = list(acknowledged)
         self.outbox.outputs = dict(outputs)
+        if self.sink:
+            self.outbox.trim_all(self.publisher.confirmed)
 
     def has_room(self, position: int) -> bool:
         """Can the outbox take the output of the batch at ``position``?"""

@@ -27,6 +27,7 @@ class TaskUnderTest:
         tentative: Tentative | None = None,
         recovery: Recovery = Recovery.LOCAL,
         replicated: tuple[int, ...] = (),
+        window: int = 1000,
     ) -> None:
         self.wiring = wiring or chain(3, memory=2)
         self.scheme = Scheme(
@@ -35,6 +36,7 @@ class TaskUnderTest:
             checkpoint_every=every,
             tentative=tentative,
             replicated=replicated,
+            window=window,
         )
         order = told.CopyOrdered(
             cause=CAUSE,

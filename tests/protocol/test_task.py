@@ -745,3 +745,25 @@ def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> 
         told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=first.sequence)
     )
     assert [record.batch for record in only(effects, do.PublishOutput).records] == [1]
+
+
+def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
+    """It took over where its partition was further than itself, and lacks input that is gone: the
+    checkpoint from before it holds a window of output that nobody will acknowledge any more."""
+    t = TaskUnderTest(3, window=4)
+    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=6, next_tentative=6))
+    refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=6)
+    only(t.tell(refused), do.LoadCheckpoint)
+    checkpoint = told.Checkpoint(
+        task=3,
+        position=6,
+        state=(),
+        outputs=tuple((batch, (f"stable-{batch}",)) for batch in range(2, 6)),
+        acknowledged=(2,),
+        term=1,
+    )
+    t.tell(told.CheckpointLoaded(cause=CAUSE, task=3, incarnation=1, checkpoint=checkpoint))
+    assert t.machine.position == 6
+    process = only(t.batch(6, 2), do.ProcessBatch)
+    [record] = only(t.done(process), do.PublishOutput).records
+    assert record.batch == 6
