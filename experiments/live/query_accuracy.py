@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 HERE, THERE = range(3), range(3, 6)
 """The nodes of the primaries, and those of the replicas."""
 BATCH_S = 0.5
-KILL_AT_S = 5.0
+KILL_AT_S = 4.0
 LATE_S = 0.2
 """After nodes are back, in which nothing has come from them yet: a process has to find its
 checkpoints and to read what it has missed, which took no less than 0.4 s where it was measured. A
@@ -87,7 +87,7 @@ def query(name: str, seed: int, *, windows_s: Mapping[str, float] = WINDOWS_S) -
         seed=seed, users=5_000, segments=200, partitions=8, window_s=window_s, slide_s=2
     )
     rate_per_s = QUICKER * sum(source.share for source in workload.sources)
-    return LiveQuery(workload=workload, rate_per_s=rate_per_s, away_s=13)
+    return LiveQuery(workload=workload, rate_per_s=rate_per_s, away_s=12)
 
 
 QUICKER = 6.0

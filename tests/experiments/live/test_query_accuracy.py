@@ -92,16 +92,16 @@ def outcome(begins: list[float], arrivals: list[float]) -> Outcome:
 
 
 def test_only_windows_within_the_failure_count() -> None:
-    chosen = query_accuracy.query("Q1", 1)  # windows of 4 s, the rack away from 5 to 14 s
-    found = outcome([4.0, 5.0, 10.0, 11.0], [8.1, 9.1, 14.1, 15.1])
+    chosen = query_accuracy.query("Q1", 1)  # windows of 4 s, the rack away from 4 to 13 s
+    found = outcome([3.0, 4.0, 9.0, 10.0], [7.1, 8.1, 13.1, 14.1])
     assert query_accuracy.measured_accuracy(found, chosen) == pytest.approx(0.5)
-    outside = outcome([1.0, 2.0, 3.0, 4.0], [5.1, 6.1, 7.1, 8.1])
+    outside = outcome([0.0, 1.0, 2.0, 3.0], [4.1, 5.1, 6.1, 7.1])
     assert query_accuracy.measured_accuracy(outside, chosen) is None
 
 
 def test_what_came_when_the_rack_was_back_is_missing() -> None:
     chosen = query_accuracy.query("Q1", 1)
-    late = outcome([4.0, 5.0, 10.0, 11.0], [8.1, 9.1, 15.0, 15.1])
+    late = outcome([3.0, 4.0, 9.0, 10.0], [7.1, 8.1, 14.0, 14.1])
     assert query_accuracy.measured_accuracy(late, chosen) == pytest.approx(0.2)
 
 
