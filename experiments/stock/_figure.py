@@ -142,14 +142,7 @@ def _summary(
     axes.set_ylim(0, top)
     axes.set_ylabel(label)
     if runs[column].isna().any():
-        axes.annotate(
-            "hollow: did not catch up, or the twin fell behind",
-            (0.99, 0.97),
-            xycoords="axes fraction",
-            ha="right",
-            va="top",
-            fontsize=7,
-        )
+        axes.set_xlabel("hollow: did not catch up, or the twin fell behind", fontsize=7)
     repeats = int(runs.groupby(["scheme", "interval_s"]).size().min())
     axes.set_title(f"every run ({repeats} per point)", fontsize=8, fontweight="normal", loc="right")
 
