@@ -46,6 +46,7 @@ Examples:
   ./faultline simulate --draw 42 --scheme ppa
 """
 _LINE_INTERVAL_S = 10.0
+_IN_PLACE = "\r\x1b[K"
 
 
 @click.command(epilog=_EPILOG)
@@ -164,12 +165,16 @@ def _fault_numbers(text: str | None) -> tuple[int, ...] | None:
 
 
 def _progress(total: int) -> Callable[[Tally], None]:
-    """A line on standard error: in place on a terminal, every few seconds elsewhere."""
-    last = time.monotonic()
+    """A line on standard error: in place on a terminal, every few seconds elsewhere. A violation
+    is named at once: a campaign may take an hour yet."""
+    last, named = time.monotonic(), 0
     terminal = sys.stderr.isatty()
 
     def watch(tally: Tally) -> None:
-        nonlocal last
+        nonlocal last, named
+        for report in tally.failed[named:]:
+            click.echo(f"{_IN_PLACE if terminal else ''}{_headline(report)}", err=True)
+        named = len(tally.failed)
         now = time.monotonic()
         done = tally.schedules == total
         if now - last < (0.2 if terminal else _LINE_INTERVAL_S) and not (done and terminal):
@@ -181,9 +186,18 @@ def _progress(total: int) -> Callable[[Tally], None]:
             f"{tally.schedules}/{total} schedules, {len(tally.failed)} violations, "
             f"{rate:,.0f} a minute, {left} left"
         )
-        click.echo(f"\r\x1b[K{line}" if terminal else line, err=True, nl=not terminal or done)
+        click.echo(f"{_IN_PLACE}{line}" if terminal else line, err=True, nl=not terminal or done)
 
     return watch
+
+
+def _headline(report: SimulatedRun) -> str:
+    assert report.violation is not None
+    broken = report.violation
+    return (
+        f"seed {report.seed} ({report.scheme}, {report.topology}) violates {broken.invariant}: "
+        f"{broken.what}"
+    )
 
 
 def _replay_command(report: SimulatedRun, numbers: tuple[int, ...]) -> str:
@@ -219,6 +233,7 @@ def _document(tally: Tally, violations: list[dict[str, Any]]) -> dict[str, Any]:
         "faults": dict(sorted(tally.faults.items())),
         "violations": violations,
         "violations_total": len(tally.failed),
+        "violating_seeds": [report.seed for report in tally.failed],
         "schedules_with_tentative_output": tally.tentative_schedules,
         "schedules_per_minute": tally.schedules_per_minute,
         "events": tally.events,
@@ -239,12 +254,9 @@ def _print(tally: Tally, violations: list[dict[str, Any]]) -> None:
             click.echo(f"  fault: {fault}")
         click.echo(f"  again: {found['command']}")
         click.echo(found["story"])
-    missing = len(tally.failed) - len(violations)
-    click.echo(
-        f"{len(tally.failed)} violations" + (f", {missing} of them not shown" if missing else "")
-        if tally.failed
-        else "no violations"
-    )
+    for report in tally.failed[len(violations) :]:
+        click.echo(f"\n{_headline(report)}")
+    click.echo(f"{len(tally.failed)} violations" if tally.failed else "no violations")
 
 
 def _draw(

@@ -59,7 +59,10 @@ def test_a_violation_is_made_small_and_can_be_replayed(monkeypatch: pytest.Monke
     monkeypatch.setattr(Publisher, "stable", loses_the_undo)
     result = invoke("--seeds", "0..3", "--scheme", "ppa", "--workers", "1", "--json")
     assert result.exit_code == 1
-    found = json.loads(result.stdout)["violations"][0]
+    document = json.loads(result.stdout)
+    found = document["violations"][0]
+    assert found["seed"] == document["violating_seeds"][0]
+    assert f"seed {found['seed']} (ppa, {found['topology']}) violates" in result.stderr, "at once"
     assert found["invariant"] == "every-correction"
     assert "story of " in found["story"]
     assert "(the last 0 inputs)" not in found["story"]  # the run was repeated with stories
