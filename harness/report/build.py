@@ -306,11 +306,15 @@ def _number(value: Any) -> str:
     if isinstance(value, dict):
         return "; ".join(f"{key}: {_number(item)}" for key, item in value.items()) or "–"
     if isinstance(value, list | tuple):
-        return ", ".join(_number(item) for item in value)
+        return ", ".join(_number(item) for item in value) or "none"
     if hasattr(value, "item"):
         return _number(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "–"
+    if isinstance(value, int | float) and 10_000 <= abs(value) < 1e15:
+        return f"{float(f'{value:.4g}') if isinstance(value, float) else value:,.0f}"
     if isinstance(value, float):
-        return f"{value:.4g}" if math.isfinite(value) else "–"
+        return f"{value:.4g}"
     return str(value)
 
 

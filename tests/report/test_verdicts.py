@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.claims import Claim, ClaimKind
 from harness.cli.measure import exit_code
 from harness.experiment import Context, Experiment
 from harness.report import build
@@ -142,6 +143,7 @@ def test_every_attempt_and_a_busy_machine_are_on_the_report(
     [
         (True, "yes"), (None, "–"), (3, "3"), (2 / 3, "0.6667"), (math.inf, "–"), ("x", "x"),
         ([1, 0.5], "1, 0.5"), ({"a": 1, "b": False}, "a: 1; b: no"), ({}, "–"),
+        ([], "none"), (9999, "9999"), (13714, "13,714"), (104123.4, "104,100"), (-2e4, "-20,000"),
     ],
 )  # fmt: skip
 def test_how_what_was_measured_is_shown(measured: object, shown: str) -> None:
@@ -301,6 +303,25 @@ def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.Mon
     data = tmp_path / "report" / "data"
     assert {path.name for path in data.iterdir()} == {"stock-toy-runs.csv", "stock-toy-noise.csv"}
     assert "stock-toy-noise.csv" in text_of(report)
+
+
+def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def many(table: pd.DataFrame) -> list[Claim]:
+        return [
+            Claim(text=f"sentence {i}", kind=ClaimKind.INVARIANT, held=i != 3, measured={})
+            for i in range(9)
+        ]
+
+    experiment = replace(toy(), claims=many)
+    monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
+    make(RecordStore(tmp_path), experiment, settings=QUICK)
+    text = text_of(build.write_report(RecordStore(tmp_path)))
+    open_part, folded = text.split("8 invariants hold")
+    assert "sentence 3" in open_part
+    assert "sentence 3" not in folded
+    assert all(f"sentence {i}" in folded for i in (0, 1, 2, 4, 5, 6, 7, 8))
 
 
 def test_runs_of_different_seeds_are_not_pooled(tmp_path: Path) -> None:
