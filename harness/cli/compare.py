@@ -1,8 +1,10 @@
-"""``faultline compare``: two results directories side by side, also of different machines, or two
+"""``faultline compare``: results directories side by side, also of different machines, or several
 kinds of cluster in one."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,19 +13,22 @@ import click
 
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
+from harness.results.record import OK
 
 if TYPE_CHECKING:
-    from harness.results.library import Library
+    from harness.results.library import Found, Library
 
 _EPILOG = """\b
 Examples:
   ./faultline compare results /data/other/results
   ./faultline compare results old --experiment stock/worker-kill
   ./faultline compare results old --experiment stock --json
-  ./faultline compare results --cluster local --with docker
+  ./faultline compare results --cluster local --with docker --with external-lab-1f2e3d4c
 """
 _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
+VARIANTS = "variants"
+"""The table of a run with several passes (`harness.engines.run.together`)."""
 
 
 @click.command("compare", epilog=_EPILOG, short_help="Compare two sets of results.")
@@ -41,9 +46,10 @@ _SHORTEST = 12
 )
 @click.option(
     "--with",
-    "other_backend",
+    "others",
     metavar="NAME",
-    help="Of OTHER (or of ONE, if it is alone), only runs on this kind of cluster.",
+    multiple=True,
+    help="Of OTHER (or of ONE, if it is alone), only runs on this kind of cluster; repeatable.",
 )
 @json_option
 def command(
@@ -52,55 +58,79 @@ def command(
     experiment: str | None,
     profile: str | None,
     backend: str | None,
-    other_backend: str | None,
+    others: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compare the medians of every quantity in the results directories ONE and OTHER.
 
     Only valid runs of the same point are compared, and runs on different kinds of cluster are never
-    pooled: where a directory holds several kinds, say which is meant. The command shows what
-    differs, not whether it matters: `./faultline nightly` does that, because it knows how much runs
-    of the same code differ.
+    pooled: where a directory holds several kinds, say which are meant. What a run measured in
+    several passes is compared pass by pass. The command shows what differs, not whether it matters:
+    `./faultline nightly` does that, because it knows how much runs of the same code differ.
     """
     from harness.results import load
 
-    if other is None and other_backend is None:
+    if other is None and not others:
         raise UsageError(
             "there is only one set of results",
-            remedy="give another directory, or two kinds of cluster with --cluster and --with",
+            remedy="give another directory, or kinds of cluster with --cluster and --with",
         )
-    roots = (one, other or one)
-    found = [load(root, experiment=experiment, profile=profile) for root in roots]
-    sides = [
-        _on(side, name, option)
-        for side, name, option in zip(
-            found, (backend, other_backend), ("--cluster", "--with"), strict=True
-        )
+    wanted = [
+        (one, backend, "--cluster"),
+        *((other or one, name, "--with") for name in others or (None,)),
     ]
-    rows = comparison(*sides)
+    found = {
+        root: load(root, experiment=experiment, profile=profile)
+        for root in dict.fromkeys(root for root, _, _ in wanted)
+    }
+    sides = [_on(found[root], name, option) for root, name, option in wanted]
+    rows = comparison(sides)
     if as_json:
-        emit_json({"one": str(one), "other": str(roots[1]), "quantities": rows})
+        described = [
+            {"results": str(root), "clusters": _kinds(side)}
+            for (root, _, _), side in zip(wanted, sides, strict=True)
+        ]
+        emit_json({"sides": described, "quantities": rows})
         return
-    for name, root, side in zip(("one", "other"), roots, sides, strict=True):
-        click.echo(f"{name}: {root}; {_where(side)}")
+    for number, ((root, _, _), side) in enumerate(zip(wanted, sides, strict=True), start=1):
+        click.echo(f"({number}) {root}; {_where(side)}")
+    _print(rows, len(sides))
+
+
+def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
+    """A block per point: a line per quantity, a column per side."""
     last = None
     for row in rows:
         if (row["experiment"], row["profile"], row["point"]) != last:
             last = (row["experiment"], row["profile"], row["point"])
             click.echo(f"\n{row['experiment']} ({row['profile']}) {row['point']}")
-        ratio = "" if row["ratio"] is None else f"  {row['ratio']:.3g} times"
-        click.echo(
-            f"  {row['quantity']:<28} {row['one']:>12.5g} {row['other']:>12.5g}{ratio}"
-            f"  ({row['runs_one']} and {row['runs_other']} runs)"
-        )
+            click.echo(
+                " " * 30 + "".join(f"{f'({side})':>12}{'':12}" for side in range(1, sides + 1))
+            )
+        columns = [
+            _cell(median, ratio)
+            for median, ratio in zip(row["medians"], row["ratios"], strict=True)
+        ]
+        click.echo(f"  {row['quantity']:<28}{''.join(columns)}  runs: {_runs(row['runs'])}")
     if not rows:
-        click.echo("no point has valid runs with numbers in both")
+        click.echo("no point has valid runs with numbers in several of them")
+
+
+def _cell(median: float | None, ratio: float | None) -> str:
+    if median is None:
+        return f"{'–':>12}{'':12}"
+    shown = "" if ratio is None else f"({ratio:.3g} times)"
+    return f"{median:>12.5g} {shown:<11}"
+
+
+def _runs(counts: Sequence[int]) -> str:
+    return ", ".join(map(str, counts))
 
 
 def _on(side: Library, backend: str | None, option: str) -> Library:
     """What was run on one kind of cluster, or on none. Raises `UsageError` where it is not said
     which of several, or where there is nothing of that kind."""
-    kinds = sorted({each.record.backend for each in side.found} - {""})
+    kinds = _kinds(side)
     if backend is None and len(kinds) > 1:
         raise UsageError(
             f"these results are of several kinds of cluster ({', '.join(kinds)}), which are never "
@@ -116,12 +146,16 @@ def _on(side: Library, backend: str | None, option: str) -> Library:
     return replace(side, found=[each for each in side.found if each.record.backend in wanted])
 
 
-def comparison(one: Library, other: Library) -> list[dict[str, Any]]:
-    """A row per experiment, profile, point and quantity that both have: both medians."""
-    found = [_medians(side) for side in (one, other)]
+def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
+    """A row per experiment, profile, point and quantity that the first side and another one have:
+    the medians and numbers of runs by side, and the ratios of medians to the first one. What a
+    side lacks is None, as is a ratio to nothing."""
+    found = [_medians(side) for side in sides]
+    first, *others = found
     rows = []
-    for key in sorted(found[0].keys() & found[1].keys()):
-        (left, runs_left), (right, runs_right) = found[0][key], found[1][key]
+    for key in sorted(first.keys() & set().union(*others)):
+        medians = [side[key][0] if key in side else None for side in found]
+        base = first[key][0]
         experiment, profile, point, quantity = key
         rows.append(
             {
@@ -129,11 +163,12 @@ def comparison(one: Library, other: Library) -> list[dict[str, Any]]:
                 "profile": profile,
                 "point": point,
                 "quantity": quantity,
-                "one": left,
-                "other": right,
-                "ratio": right / left if left else None,
-                "runs_one": runs_left,
-                "runs_other": runs_right,
+                "medians": medians,
+                "ratios": [
+                    None if number == 0 or median is None or not base else median / base
+                    for number, median in enumerate(medians)
+                ],
+                "runs": [side[key][1] if key in side else 0 for side in found],
             }
         )
     return rows
@@ -144,27 +179,47 @@ def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]
     and how many runs there were."""
     from statistics import median
 
-    from harness.measure.facts import FACTS
-    from harness.results.record import OK
-
     values: dict[tuple[str, str, str, str], list[float]] = {}
     for each in side.found:
-        record = each.record
-        if record.status != OK:
+        if each.record.status != OK:
             continue
-        point = " ".join(f"{name}={value}" for name, value in sorted(record.point.items()))
-        for quantity, value in record.values.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if number and quantity.removeprefix("twin_") not in FACTS and quantity not in FACTS:
-                key = (record.experiment, str(record.profile), point, quantity)
-                values.setdefault(key, []).append(float(value))
+        for point, quantities in _passes(each):
+            for quantity, value in quantities.items():
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                if number and math.isfinite(value) and not _fact(quantity):
+                    key = (each.record.experiment, str(each.record.profile), point, quantity)
+                    values.setdefault(key, []).append(float(value))
     return {key: (median(found), len(found)) for key, found in values.items()}
+
+
+def _fact(quantity: str) -> bool:
+    from harness.measure.facts import FACTS
+
+    return quantity.removeprefix("twin_") in FACTS or quantity in FACTS
+
+
+def _passes(each: Found) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What a run measured: its point and values, and those of each of its variants, if it had
+    several passes with failures."""
+    import pandas as pd
+
+    point = " ".join(f"{name}={value}" for name, value in sorted(each.record.point.items()))
+    yield point, each.record.values
+    path = each.directory / f"{VARIANTS}.parquet"
+    if path.exists():
+        table = pd.read_parquet(path)
+        for variant, values in zip(table.pop("variant"), table.to_dict("records"), strict=True):
+            yield f"{point} {variant}", {str(name): value for name, value in values.items()}
+
+
+def _kinds(side: Library) -> list[str]:
+    return sorted({each.record.backend for each in side.found} - {""})
 
 
 def _where(side: Library) -> str:
     """Machines and commits of a side, in words."""
     machines = sorted({each.machine_name for each in side.found})
     commits = sorted({each.record.commit[:_SHORTEST] for each in side.found})
-    kinds = sorted({each.record.backend for each in side.found} - {""})
+    kinds = _kinds(side)
     where = f" ({', '.join(kinds)})" if kinds else ""
     return f"{len(side.found)} runs on {', '.join(machines)}{where}, commits {', '.join(commits)}"

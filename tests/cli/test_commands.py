@@ -10,8 +10,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
@@ -132,25 +134,34 @@ def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) ->
     assert {row["quantity"] for row in document["quantities"]} == {"recovery_s", "y"}, "no facts"
     rows = [row for row in document["quantities"] if row["quantity"] == "recovery_s"]
     assert [row["point"] for row in rows] == ["x=1", "x=2", "x=3"]
-    assert {(row["one"], row["other"], row["ratio"]) for row in rows} == {(2.0, 3.0, 1.5)}
+    assert all(row["medians"] == [2.0, 3.0] and row["ratios"] == [None, 1.5] for row in rows)
+    assert all(row["runs"] == [2, 2] for row in rows)
     assert "1.5 times" in invoke("compare", *paths).stdout
 
 
-def test_two_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
+def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     invoke: Invoke, tmp_path: Path
 ) -> None:
     experiment = toy(lambda point, context: Outcome(values={"y": 1, "recovery_s": 2.0}))
     make(RecordStore(tmp_path), experiment)
+    kinds = [("local", 2.0), ("docker", 6.0), ("external-lab", 1.0)]
     for number, path in enumerate(sorted(tmp_path.glob("records/*/*/*/*/record.json"))):
         document = json.loads(path.read_text())
-        name, value = ("local", 2.0) if number % 2 else ("docker", 6.0)
+        name, value = kinds[number % 3]
         document |= {"backend": name, "values": {**document["values"], "recovery_s": value}}
         document["point"] = {"x": 1}
+        if name == "external-lab":
+            del document["values"]["y"]
         path.write_text(json.dumps(document))
-    both = [str(tmp_path), "--cluster", "local", "--with", "docker"]
-    row, _ = json.loads(invoke("compare", *both, "--json").stdout)["quantities"]
-    assert (row["one"], row["other"], row["ratio"]) == (2.0, 6.0, 3.0)
-    assert "(docker)" in invoke("compare", *both).stdout
+    chosen = [str(tmp_path), "--cluster", "local", "--with", "docker", "--with", "external-lab"]
+    document = json.loads(invoke("compare", *chosen, "--json").stdout)
+    assert [side["clusters"] for side in document["sides"]] == [[name] for name, _ in kinds]
+    recovery, other = document["quantities"]
+    assert (recovery["medians"], recovery["ratios"]) == ([2.0, 6.0, 1.0], [None, 3.0, 0.5])
+    assert (other["medians"], other["runs"]) == ([1.0, 1.0, None], [2, 2, 0])
+    shown = invoke("compare", *chosen).stdout
+    assert "(docker)" in shown
+    assert "–" in shown
     for arguments, what in (
         ([str(tmp_path)], "only one set"),
         ([str(tmp_path), str(tmp_path)], "several kinds of cluster"),
@@ -159,6 +170,22 @@ def test_two_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
         refused = invoke("compare", *arguments).exception
         assert isinstance(refused, UsageError)
         assert what in refused.what
+
+
+def test_passes_of_one_run_are_compared_one_by_one(invoke: Invoke, tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        rows: list[dict[str, Any]] = [
+            {"variant": name, "recovery_s": value, "kills_done": 1}
+            for name, value in (("one", 2.0), ("rack", 2.0), ("none", None))
+        ]
+        return Outcome(values={"y": 1}, series={"variants": pd.DataFrame(rows)})
+
+    for name in ("here", "there"):
+        make(RecordStore(tmp_path / name), toy(run))
+    paths = [str(tmp_path / name) for name in ("here", "there")]
+    rows = json.loads(invoke("compare", *paths, "--json").stdout)["quantities"]
+    found = [(row["point"], row["quantity"]) for row in rows if row["point"].startswith("x=1")]
+    assert found == [("x=1", "y"), ("x=1 one", "recovery_s"), ("x=1 rack", "recovery_s")]
 
 
 def test_ctrl_c_reports_what_is_kept(invoke: Invoke, experiments: list[Experiment]) -> None:
