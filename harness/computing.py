@@ -1,9 +1,9 @@
 """Runs that need no server, made by processes of their own, several at a time.
 
-What is computed or simulated uses one core; a machine has two. The runner asks for all such runs
-before it starts a server and takes their outcomes in its own order, so records, messages and
-progress come as if they had been made one after the other. An experiment that measures its own
-processor time is left out (`Experiment.alone`).
+What is computed or simulated uses one core; a machine has two, and a Spark cluster has many
+(`harness.spreading`). The runner asks for all such runs before it starts a server and takes their
+outcomes in its own order, so records, messages and progress come as if they had been made one after
+the other. An experiment that measures its own processor time is left out (`Experiment.alone`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, Self
 
 from harness.catalogue import all_experiments
 from harness.cluster.base import Cluster, ClusterSpec
@@ -55,13 +56,33 @@ class Made:
     seconds: float
 
 
+class Others(Protocol):
+    """Who makes computed runs for the runner; a context manager. Nothing is started before the
+    first run is asked for."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None: ...
+
+    def submit(self, task: Task) -> Future[Made]:
+        """Ask for one run."""
+
+
+def takes(experiment: Experiment) -> bool:
+    """Whether its runs may be made elsewhere: it computes, and another process finds it by its
+    name."""
+    known = {each.id: each for each in all_experiments()}
+    same = experiment.id in known and known[experiment.id].run is experiment.run
+    return same and experiment.origin is not Origin.MEASURED and not experiment.alone
+
+
 class SideBySide:
-    """The processes; a context manager. Nothing is started before the first run is asked for."""
+    """Processes of this machine, as `Others`."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> SideBySide:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
@@ -72,14 +93,6 @@ class SideBySide:
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
         for process in running:
             process.terminate()
-
-    @staticmethod
-    def takes(experiment: Experiment) -> bool:
-        """Whether its runs may be made elsewhere: it computes, and another process finds it by
-        its name."""
-        known = {each.id: each for each in all_experiments()}
-        same = experiment.id in known and known[experiment.id].run is experiment.run
-        return same and experiment.origin is not Origin.MEASURED and not experiment.alone
 
     def submit(self, task: Task) -> Future[Made]:
         """Ask for one run."""
@@ -114,6 +127,17 @@ def make(task: Task) -> Made:
         started_unix_s=started_unix_s,
         seconds=time.monotonic() - started,
     )
+
+
+def make_elsewhere(task: Task) -> Made:
+    """One run, on a machine that sees no directory of the harness's."""
+    with tempfile.TemporaryDirectory() as directory:
+        made = make(replace(task, directory=Path(directory)))
+        files = sorted(os.listdir(directory))
+    if not files:
+        return made
+    why = f"it wrote {', '.join(files)}, and files do not come back from another machine"
+    return replace(made, outcome=None, why=why)
 
 
 class _Context:

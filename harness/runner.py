@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from harness.catalogue import estimate_s
 from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.computing import AT_ONCE, Made, SideBySide, Task
+from harness.computing import AT_ONCE, Made, Others, SideBySide, Task, takes
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
@@ -83,7 +83,7 @@ class PlannedRun:
     @property
     def computed(self) -> bool:
         """Whether another process may make it, beside others of its kind."""
-        return self.skipped is None and not self.done and SideBySide.takes(self.experiment)
+        return self.skipped is None and not self.done and takes(self.experiment)
 
 
 class RunObserver(Protocol):
@@ -198,14 +198,17 @@ class Runner:
         *,
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
+        others: Callable[[], Others] = SideBySide,
     ) -> None:
         """``backend``: what ``make_cluster`` makes clusters of. ``hold`` is called with the run
-        directory of the cluster after a run failed, before it is stopped."""
+        directory of the cluster after a run failed, before it is stopped. ``others`` make what is
+        computed."""
         self._store = store
         self._pool = ClusterPool(make_cluster)
         self._observer = observer
         self._backend = backend
         self._hold = hold
+        self._others = others
         self._codes: dict[str, str] = {}
         self._environment_failed = False
         self._machine = machine_name()
@@ -317,7 +320,7 @@ class Runner:
         self._observer.planned(runs, seconds_left(runs))
         records: list[Record] = []
         try:
-            with SideBySide() as others:
+            with self._others() as others:
                 self._all(runs, settings, others, records)
         finally:
             self._pool.close()
@@ -328,7 +331,7 @@ class Runner:
         self,
         runs: Sequence[PlannedRun],
         settings: RunSettings,
-        others: SideBySide,
+        others: Others,
         records: list[Record],
     ) -> None:
         ahead: dict[int, _Ahead] = {}
@@ -342,7 +345,7 @@ class Runner:
                 self._observer.experiment_finished(run.experiment, campaign)
 
     def _ahead(
-        self, runs: Sequence[PlannedRun], first: int, settings: RunSettings, others: SideBySide
+        self, runs: Sequence[PlannedRun], first: int, settings: RunSettings, others: Others
     ) -> Mapping[int, _Ahead]:
         """What other processes begin with now, by its place among the runs: all that is computed
         from place ``first`` on, up to the next run on a cluster, which nothing may disturb. One

@@ -21,6 +21,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
             "harness.runner",
             "harness.pool",
             "harness.computing",
+            "harness.spreading",
             "harness.catalogue",
         ],
         "finds experiments, plans and makes their runs, judges claims, writes the report",

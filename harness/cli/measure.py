@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
+from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.neighbours import warn_of_neighbours
+from harness.computing import SideBySide
 from harness.environment.cache import to_stderr
 from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
@@ -26,15 +31,48 @@ from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
 from harness.runner import PlannedRun, Runner, RunSettings, seconds_left
+from harness.spreading import SpreadOut
 from harness.text import format_duration
 
 DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wide:
+    """Spark executors that make what is computed."""
+
+    backend: str
+    workers: int
+
+    @contextmanager
+    def cluster(self) -> Iterator[Cluster]:
+        """One that lives as long as the block."""
+        spec = ClusterSpec(racks=1, workers_per_rack=self.workers, memory_mb_per_worker=512)
+        with find_backend(self.backend).make(spec) as cluster:
+            cluster.start(to_stderr)
+            yield cluster
+
+    def check(self, experiments: Sequence[Experiment]) -> None:
+        """Raise `UsageError` for an experiment that has a cluster of its own."""
+        if measured := [e.id for e in experiments if e.origin is Origin.MEASURED]:
+            raise UsageError(
+                f"--spread is for what is computed, and {', '.join(measured)} "
+                f"{'is' if len(measured) == 1 else 'are'} measured on a cluster of their own",
+                remedy="name the others only, or leave --spread out",
+            )
+
+
 def measure(
-    experiments: Sequence[Experiment], settings: RunSettings, asked: Asked, *, as_json: bool
+    experiments: Sequence[Experiment],
+    settings: RunSettings,
+    asked: Asked,
+    *,
+    as_json: bool,
+    wide: Wide | None = None,
 ) -> int:
     """Make every run that is not there yet; returns the exit code."""
+    if wide is not None:
+        wide.check(experiments)
     check_out(asked.out)
     store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     writer = ReportWriter(store)
@@ -48,7 +86,8 @@ def measure(
     place = find_backend(asked.backend)
     _check_schedule(settings, place)
     hold = (lambda where: _hold(display, where)) if asked.keep else None
-    runner = Runner(store, place.make, display, backend=place, hold=hold)
+    others = SideBySide if wide is None else partial(SpreadOut, wide.cluster)
+    runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
     if asked.dry_run:
         _show_plan(runs, verbose=asked.verbose, as_json=as_json)
@@ -56,6 +95,8 @@ def measure(
     if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
         place.enter(sys.argv[1:])
         warn_of_neighbours(to_stderr)
+    if wide is not None and any(run.computed for run in runs):
+        find_backend(wide.backend).enter(sys.argv[1:])
     with store.locked():
         store.discard_partial()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ Examples:
   ./faultline run stock/worker-kill --point scheme=checkpoint,interval_s=2
   ./faultline run stock/worker-kill --conf spark.locality.wait=0s
   ./faultline run intervals --profile smoke --json
+  ./faultline run ppa/regions --profile paper --spread lab.yaml --workers 40
 """
 
 
@@ -32,12 +34,26 @@ Examples:
     metavar="NAME=VALUE,...",
     help="Only the points of the grid with these values: scheme=checkpoint,interval_s=2.",
 )
+@click.option(
+    "--spread",
+    metavar="CLUSTER",
+    help="Make computed runs on Spark executors, --workers of them: local, docker, or a FILE.yaml.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    show_default="one per core of this machine",
+    help="How many executors --spread uses.",
+)
 @run_options
 @json_option
 def command(
     experiments: tuple[str, ...],
     workload: Path | None,
     point: str | None,
+    spread: str | None,
+    workers: int,
     asked: Asked,
     as_json: bool,
 ) -> None:
@@ -48,9 +64,10 @@ def command(
     environment failed.
     """
     from harness.catalogue import at_point, find
-    from harness.cli.measure import measure
+    from harness.cli.measure import Wide, measure
 
     settings, found = asked.settings(workload=workload), find(experiments)
     if point:
         found = at_point(found, settings.profile, point)
-    sys.exit(measure(found, settings, asked, as_json=as_json))
+    wide = None if spread is None else Wide(backend=spread, workers=workers)
+    sys.exit(measure(found, settings, asked, as_json=as_json, wide=wide))

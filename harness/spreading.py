@@ -1,0 +1,163 @@
+"""Computed runs made by the executors of a Spark cluster, one Spark job a run.
+
+The runner's side is `SpreadOut`, in the place of the processes of `harness.computing`. Run as
+``python -m harness.spreading`` this is the driver. A run gets the same seeds and the same code
+wherever it is made, so its outcome is the same; an executor that is lost while it makes one leaves
+it to another executor. Experiments go to the executors as an archive, because images and foreign
+clusters have only what engines need.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import traceback
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from harness.child import Child, orders, speaker
+from harness.computing import Made, Task, make_elsewhere
+from harness.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from harness.cluster.base import Cluster
+
+JOBS_PER_SLOT = 2
+"""At the same time, so that an executor that has made a run finds the next one waiting."""
+LONGEST_RUN_S = 24 * 3600.0
+"""In which none of the runs under way ends. A computed run has no limit of its own."""
+ENDS_WITHIN_S = 30.0
+
+
+class SpreadOut:
+    """As `harness.computing.SideBySide`. The cluster is started with the first run asked for, and
+    stopped when the block ends."""
+
+    def __init__(self, cluster: Callable[[], AbstractContextManager[Cluster]]) -> None:
+        """``cluster`` opens one that is started and has executors' slots on every worker."""
+        self._open = cluster
+        self._closing = ExitStack()
+        self._driver: _Driver | None = None
+
+    def __enter__(self) -> SpreadOut:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
+        """After an interruption what is under way is not waited for."""
+        if self._driver is not None:
+            self._driver.stop(within_s=ENDS_WITHIN_S if kind is None else 0)
+        self._closing.close()
+
+    def submit(self, task: Task) -> Future[Made]:
+        """Ask for one run. The future raises `EnvironmentFailure` when the driver is lost."""
+        if self._driver is None:
+            self._driver = _Driver(self._closing.enter_context(self._open()))
+        return self._driver.submit(task)
+
+
+class _Driver:
+    """The Spark application, and what it was asked for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        spec = cluster.spec
+        self._place = cluster.scratch("spread")
+        self._asked: list[Future[Made]] = []
+        archive = write_archive(self._place / "experiments.zip")
+        self._child = Child(
+            "harness.spreading",
+            name="the driver of spread runs",
+            log=self._place / "driver.log",
+            remedy="read its log; the same command without --spread runs on this machine",
+            environment=cluster.driver_environment(),
+        )
+        slots = spec.racks * spec.workers_per_rack * spec.cores_per_worker
+        self._child.send(
+            {"conf": cluster.spark_conf(), "archive": str(archive), "jobs": slots * JOBS_PER_SLOT}
+        )
+        self._listener = threading.Thread(target=self._listen, name="spread runs", daemon=True)
+        self._listener.start()
+
+    def submit(self, task: Task) -> Future[Made]:
+        number, future = len(self._asked), Future[Made]()
+        self._asked.append(future)
+        path = self._place / f"task-{number}"
+        path.write_bytes(pickle.dumps(task))
+        self._child.send({"run": number, "task": str(path)})
+        return future
+
+    def stop(self, *, within_s: float) -> None:
+        self._child.stop(within_s=within_s)
+        self._listener.join()
+
+    def _listen(self) -> None:
+        mark = 0
+        try:
+            while True:
+                event = self._child.wait_for(
+                    "the outcome of a run",
+                    lambda event: event["event"] == "made",
+                    within_s=LONGEST_RUN_S,
+                    since=mark,
+                )
+                mark = self._child.events.index(event, mark) + 1
+                path = Path(event["path"])
+                # This user's own driver wrote it, below the run directory, which is 0700.
+                self._asked[event["run"]].set_result(pickle.loads(path.read_bytes()))
+                path.unlink()
+        except EnvironmentFailure as failure:  # or the end, when nobody waits for anything
+            for future in self._asked:
+                if not future.done():
+                    future.set_exception(failure)
+
+
+def write_archive(path: Path) -> Path:
+    """A zip of the experiments' modules, for Spark to hand to executors."""
+    import experiments
+
+    (package,) = map(Path, experiments.__path__)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(package.rglob("*.py")):
+            archive.write(file, str(file.relative_to(package.parent)))
+    return path
+
+
+def main() -> None:
+    """The driver: a job for every order, until the harness hangs up, however it went."""
+    emit = speaker()
+    told = orders()
+    begin = next(told, None)
+    if begin is None:
+        return
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("faultline-spread")
+    for key, value in begin["conf"].items():
+        builder = builder.config(key, value)
+    context = builder.getOrCreate().sparkContext
+    context.addPyFile(begin["archive"])
+
+    def perform(order: dict[str, Any]) -> None:
+        path = Path(order["task"])
+        task: Task = pickle.loads(path.read_bytes())
+        try:
+            (made,) = context.parallelize([task], 1).map(make_elsewhere).collect()
+        except Exception:  # lost executors, four times; or one that cannot load the code
+            made = Made(outcome=None, why=traceback.format_exc(), started_unix_s=0.0, seconds=0.0)
+        path.write_bytes(pickle.dumps(made))
+        emit({"event": "made", "run": order["run"], "path": str(path)})
+
+    with ThreadPoolExecutor(begin["jobs"]) as pool:
+        for order in told:
+            pool.submit(perform, order)
+        pool.shutdown(wait=False, cancel_futures=True)
+        context.cancelAllJobs()
+    context.stop()
+
+
+if __name__ == "__main__":
+    main()
