@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 import traceback
 import zipfile
 from collections.abc import Callable
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.child import Child, orders, speaker
 from harness.computing import Made, Task, make_elsewhere
-from harness.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
@@ -109,7 +109,7 @@ class _Driver:
                 # This user's own driver wrote it, below the run directory, which is 0700.
                 self._asked[event["run"]].set_result(pickle.loads(path.read_bytes()))
                 path.unlink()
-        except EnvironmentFailure as failure:  # or the end, when nobody waits for anything
+        except Exception as failure:  # the end of the driver, mostly: who still waits must know
             for future in self._asked:
                 if not future.done():
                     future.set_exception(failure)
@@ -144,10 +144,16 @@ def main() -> None:
     def perform(order: dict[str, Any]) -> None:
         path = Path(order["task"])
         task: Task = pickle.loads(path.read_bytes())
+        began_unix_s, began_s = time.time(), time.monotonic()
         try:
             (made,) = context.parallelize([task], 1).map(make_elsewhere).collect()
         except Exception:  # lost executors, four times; or one that cannot load the code
-            made = Made(outcome=None, why=traceback.format_exc(), started_unix_s=0.0, seconds=0.0)
+            made = Made(
+                outcome=None,
+                why=traceback.format_exc(),
+                started_unix_s=began_unix_s,
+                seconds=time.monotonic() - began_s,
+            )
         path.write_bytes(pickle.dumps(made))
         emit({"event": "made", "run": order["run"], "path": str(path)})
 
