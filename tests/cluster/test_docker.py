@@ -166,6 +166,16 @@ class TestDockerCluster(ClusterContract):
         here.apply(Action.KILL, "r1n1")
         assert counted() >= used
 
+    def test_a_container_that_somebody_removed_is_dead_until_the_next_restore(
+        self, here: DockerCluster
+    ) -> None:
+        here._containers.of("r2w1").remove(force=True)
+        assert not here.alive()["r2n1"]
+        assert not here.apply(Action.KILL, "r2n1")[0].reached
+        assert not here.apply(Action.CUT, "r2n1")[0].reached
+        here.restore(silent)
+        assert all(here.alive().values())
+
     def test_a_link_lies_under_the_next_container_too(self, here: DockerCluster) -> None:
         if RATE not in here.shapes():
             pytest.skip("this kernel has no token bucket")
