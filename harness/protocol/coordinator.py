@@ -141,7 +141,7 @@ class CoordinatorMachine:
         if member.alive and item.boot > member.boot:
             self._lose(item.node)
         returned = not member.alive
-        forgot = self._give_up_gone(item)
+        forgot = bool(item.gone) and self._give_up_gone(item)
         member.heard(item, self._now)
         if not self.placed:
             self._place_first()

@@ -94,7 +94,10 @@ class NodeMachine:
     def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
         """To the copy it names, if that is still here; a message that names none to all."""
         if type(item) in TO_ANY_COPY:
-            return _handled_by(self._of_task.get(item.task, ()), item, now)  # type: ignore[union-attr]  # `_timer` has the others
+            copies = self._of_task.get(item.task, ())  # type: ignore[union-attr]  # `_timer` has the others
+            if len(copies) == 1:
+                return copies[0].handle(item, now=now)
+            return _handled_by(copies, item, now)
         copy = self.copies.get((item.task, item.incarnation))  # type: ignore[union-attr]
         return copy.handle(item, now=now) if copy is not None else ()
 
@@ -197,8 +200,6 @@ class NodeMachine:
 def _handled_by(
     copies: Sequence[TaskMachine], item: TaskInput | CopyPromoted, now: int
 ) -> Sequence[Effect]:
-    if len(copies) == 1:
-        return copies[0].handle(item, now=now)
     return [effect for copy in copies for effect in copy.handle(item, now=now)]
 
 

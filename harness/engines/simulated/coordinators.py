@@ -91,8 +91,10 @@ class Coordinators:
         if machine is None:
             return
         effects = machine.handle(item, now=self._kernel.now)
-        for decided in self._watch.decided:
-            decided(item, effects, newest=machine is self.newest)
+        if self._watch.decided:
+            newest = machine is self.newest
+            for decided in self._watch.decided:
+                decided(item, effects, newest=newest)
         if self._validate:
             machine.validate()
         self._perform(effects, life)

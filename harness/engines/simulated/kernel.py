@@ -13,14 +13,18 @@ FAULT, ANSWER, MESSAGE, TIMER = range(4)
 class Kernel:
     """Integer microseconds; equal instants run by priority, then in the order scheduled."""
 
-    __slots__ = ("_heap", "_sequence", "now", "processed")
+    __slots__ = ("_heap", "_sequence", "now")
 
     def __init__(self) -> None:
         self.now = 0
-        self.processed = 0
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         """(instant and priority in one number, sequence, action, arguments)."""
         self._sequence = 0
+
+    @property
+    def processed(self) -> int:
+        """How many events have happened, or are happening."""
+        return self._sequence - len(self._heap)
 
     def at(self, time: int, priority: int, action: Callable[..., None], *arguments: Any) -> None:
         """Call ``action(*arguments)`` at ``time``, which must not lie in the past."""
@@ -35,7 +39,6 @@ class Kernel:
         while heap and heap[0][0] <= end:
             instant, _, action, arguments = heappop(heap)
             self.now = instant >> 2
-            self.processed += 1
             action(*arguments)
             if stop is not None and stop():
                 return True

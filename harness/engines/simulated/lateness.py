@@ -114,12 +114,13 @@ class Lateness(Observer):
         books, machine = self._copies[number], self._scene.nodes[number].machine
         assert machine is not None, "who is dead is handed nothing"
         for copy in machine.copies_of(task):
-            waiting = books.get((task, copy.incarnation))
+            incarnation = copy.speaker.incarnation
+            waiting = books.get((task, incarnation))
             if waiting is None:
                 continue
             if waiting.due is not None:
                 self._check_due(number, task, waiting, clock)
-            if type(item) is told.CheckpointLoaded and item.incarnation == copy.incarnation:
+            if type(item) is told.CheckpointLoaded and item.incarnation == incarnation:
                 self._loading = copy.phase is Phase.LOADING
 
     def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
@@ -143,12 +144,12 @@ class Lateness(Observer):
         clock: int,
     ) -> None:
         """A node has handled ``item``, for ``copy``: what is due now?"""
-        task = copy.task
+        speaker = copy.speaker
+        task, incarnation, phase = speaker.task, speaker.incarnation, copy.life.phase
         if not self._wiring.upstream[task]:
             return
         if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
             return
-        incarnation = copy.incarnation
         if getattr(item, "incarnation", incarnation) != incarnation:
             return  # meant for another copy
         waiting = self._copies[number].get((task, incarnation))
@@ -164,7 +165,7 @@ class Lateness(Observer):
             and item.coordinator == self._obeys[number][1]
         ):
             waiting.term = item.term
-            if copy.phase is Phase.READY:
+            if phase is Phase.READY:
                 self._check_office(task, waiting, effects)
         first = self._note(waiting, item, clock)
         for effect in effects:
@@ -173,10 +174,11 @@ class Lateness(Observer):
             if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE:
                 self._check_need(task, waiting, effect, clock)
             self._note_effect(waiting, effect)
-        if copy.phase in (Phase.FENCED, Phase.FAILED):  # it does nothing any more
+        if phase is Phase.FENCED or phase is Phase.FAILED:  # it does nothing any more
             waiting.due = None
             return
-        if first is not None and copy.term is not None:
+        primary = speaker.term is not None
+        if first is not None and primary:
             self._check_sent(task, waiting, first, effects)
         if waiting.claimed and waiting.publishing is None and waiting.unpublished:
             raise InvariantBroken(
@@ -184,7 +186,7 @@ class Lateness(Observer):
                 f"{self._wiring.names[task]} on node {number} keeps its output of batch "
                 f"{min(waiting.unpublished)} to itself",
             )
-        ready = copy.term is not None and copy.phase is Phase.READY and not copy.full
+        ready = primary and phase is Phase.READY and not copy.computation.full
         waiting.due = self._due(task, waiting, clock) if ready else None
         self.begun += waiting.due is not None
 

@@ -164,9 +164,10 @@ class World:
             return
         machine = node.machine
         assert machine is not None
+        now = self.kernel.now
         for handed in self.watch.handed:
-            handed(self.kernel.now, item)
-        clock = node.clock(self.kernel.now)
+            handed(now, item)
+        clock = node.clock(now)
         if type(item) is told.TimerFired and item.key == BEAT:
             effects = machine.handle(item, now=clock)
         else:
