@@ -1,6 +1,6 @@
 """Cars on ring roads, some of which stop in accidents: the input of accident detection.
 
-The edge paper (Xu et al. 2021, section V-B) gives the record and its rate, 14 gateways with 100
+The edge paper (section V-B) gives the record and its rate, 14 gateways with 100
 reports a second each, and no data. So each partition here is a road with its gateway, simulated
 car by car: once a second every car speeds up towards its own desired speed, but never further
 than the gap to the car before it, moves by what it drives, and reports to the sensor it passes.

@@ -1,4 +1,4 @@
-"""Accident detection, the workload of the edge paper (Xu et al. 2021, section V-B and Fig. 4).
+"""Accident detection, the workload of the edge paper (edge, section V-B and Fig. 4).
 
 Sensors report every car that passes. Reports of cars that stand (speed at most ε) are gathered
 by location in tumbling windows of one second; a location with standing cars in a window is

@@ -1,4 +1,4 @@
-"""The synthetic windowed operators of the PPA papers' recovery topology (TKDE, section 7.1).
+"""The synthetic windowed operators of the PPA papers' recovery topology (ppa TKDE, section 7.1).
 
 16 source tasks, then four operators of 8, 4, 2 and 1 tasks, each task merging two upstream
 tasks. Every operator keeps the tuples of a sliding window (10 to 30 s, slide 1 s) and has

@@ -1,5 +1,5 @@
 """Word count, the workload of the utilization paper: "a continuous stream of data and word
-counting was performed in a sliding window" (Jayasekara et al. 2020, section 5).
+counting was performed in a sliding window" (intervals, section 5).
 
 The text is real: by default the sources of the installed Python's standard library, which
 every machine has. A word is a run of ASCII letters, digits and underscores, in lower case.

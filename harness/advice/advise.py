@@ -1,9 +1,9 @@
 """Advice for a job: every scheme with its interval, cost, recovery and what that rests on.
 
-The interval is T* of the utilization model (Jayasekara et al., FGCS 2020). Recovery is the formula
+The interval is T* of the utilization model (intervals). Recovery is the formula
 of `harness.advice.evidence`, whose constants come from measured runs; its range covers where in the
 interval a failure may strike, and how far the formula was off runs that it had not seen. PPA's plan
-is the structure-aware planner's (Su and Zhou, ICDE 2016).
+is the structure-aware planner's (ppa ICDE).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The success of a tuple, as the edge paper counts it (Xu et al. 2021, section V-B and Fig. 7).
+"""The success of a tuple, as the edge paper counts it (section V-B and Fig. 7).
 
 There Storm tracks every tuple: "the timeout parameter for tracking the completion of the tuple is
 set to be 5s", and "the tuples which are not processed in the additional thirty seconds are
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 TUPLE_TIMEOUT_S = 5.0
 """From the instant a tuple was meant to be sent to the arrival of its first result, at most.
-Xu et al. 2021, section V-B."""
+Edge paper, section V-B."""
 
 DRAIN_S = 30.0
-"""How long after the end of the load a result may still arrive. Xu et al. 2021, section V-B."""
+"""How long after the end of the load a result may still arrive (edge paper, section V-B)."""
 
 
 def first_arrivals_s(

@@ -38,7 +38,7 @@ class Closed:
 
 
 class Basis:
-    """What the state before the first tentative batch is rebuilt from (Borealis §3.4).
+    """What the state before the first tentative batch is rebuilt from (dpc, section 3.4).
 
     With `Method.CHECKPOINT` a copy of the state, taken when the tentative computation branches
     off, or every so many batches and then, too: a node that is blocked has the time for it, so
