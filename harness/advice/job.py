@@ -106,8 +106,10 @@ class Job:
 
     def describe(self) -> str:
         """In a line."""
+        state_mb = self.state_bytes / 1e6
+        racks = "rack" if self.racks == 1 else "racks"
         return (
-            f"{self.rate_per_s:g} tuples/s, {self.state_bytes / 1e6:g} MB of state, {self.nodes} "
-            f"nodes in {self.racks} {'rack' if self.racks == 1 else 'racks'}, something fails "
-            f"every {format_duration(1.0 / self.failure_rate_per_s)}"
+            f"{self.rate_per_s:,.0f} tuples/s, {state_mb:,.6g} MB of state, {self.nodes} nodes in "
+            f"{self.racks} {racks}; a node or a rack fails every "
+            f"{format_duration(1.0 / self.failure_rate_per_s)} on average"
         )

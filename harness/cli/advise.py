@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.advice.job import ASSUMED
 from harness.cli.output import emit_json, json_option
 from harness.text import format_duration, parse_bytes, parse_duration_s, read_given
 
@@ -24,28 +25,52 @@ Examples:
 """
 
 
+_OPTION_OF = {
+    "nodes": ("--nodes", 1, ""),
+    "racks": ("--racks", 1, ""),
+    "depth": ("--depth", 1, ""),
+    "speed_per_s": ("--speed", 1, ""),
+    "storage_bytes_per_s": ("--storage", 1e6, "MB"),
+    "restart_s": ("--restart", 1, "s"),
+    "detection_s": ("--detection", 1, "s"),
+    "budget": ("--budget", 1, ""),
+}
+"""By name of an assumed value: the option that gives it, and its unit there."""
+_ASSUMED = {
+    option: f"{ASSUMED[name] / size:g}{unit}" for name, (option, size, unit) in _OPTION_OF.items()
+}
+
+
+def _help(option: str, words: str) -> str:
+    return f"{words}  [assumed: {_ASSUMED[option]}]"
+
+
 @click.command("advise", epilog=_EPILOG, short_help="Which scheme, interval and plan for a job.")
 @click.option("--rate", "rate_per_s", type=float, required=True, help="Tuples per second, in all.")
 @click.option("--state", required=True, metavar="SIZE", help="State of all tasks together.")
 @click.option("--mttf", required=True, metavar="DURATION", help="Mean time to failure of a node.")
-@click.option("--nodes", type=int, help="Nodes of the job.  [assumed: 10]")
-@click.option("--racks", type=int, help="Racks that hold them.  [assumed: 1]")
+@click.option("--nodes", type=int, help=_help("--nodes", "Nodes of the job."))
+@click.option("--racks", type=int, help=_help("--racks", "Racks that hold them."))
 @click.option("--rack-mttf", metavar="DURATION", help="Mean time to failure of a whole rack.")
-@click.option("--depth", type=int, help="Operators in a row.  [assumed: 3]")
+@click.option("--depth", type=int, help=_help("--depth", "Operators in a row."))
 @click.option("--window", metavar="DURATION", help="Length of the window that the state covers.")
 @click.option(
-    "--speed", "speed_per_s", type=float, help="Tuples/s that a task can do.  [assumed: 10000]"
+    "--speed", "speed_per_s", type=float, help=_help("--speed", "Tuples/s that a task can do.")
 )
 @click.option(
     "--storage",
     metavar="SIZE",
-    help="State that a node can store, or read, in a second.  [assumed: 100MB]",
+    help=_help("--storage", "State that a node can store, or read, in a second."),
 )
-@click.option("--restart", metavar="DURATION", help="Time until a new task runs.  [assumed: 5s]")
 @click.option(
-    "--detection", metavar="DURATION", help="Time until a failure is noticed.  [assumed: 5s]"
+    "--restart", metavar="DURATION", help=_help("--restart", "Time until a new task runs.")
 )
-@click.option("--budget", type=float, help="Share of tasks that may be replicated.  [assumed: 0.5]")
+@click.option(
+    "--detection", metavar="DURATION", help=_help("--detection", "Time until a failure is noticed.")
+)
+@click.option(
+    "--budget", type=float, help=_help("--budget", "Share of tasks that may be replicated.")
+)
 @click.option(
     "--within", metavar="DURATION", help="How long a recovery may take: then one scheme is chosen."
 )
@@ -96,7 +121,7 @@ def _read(path: Path) -> str:
 
 
 def _job(given: dict[str, Any]) -> tuple[Any, list[str]]:
-    from harness.advice.job import ASSUMED, Job
+    from harness.advice.job import Job
 
     values: dict[str, Any] = {
         "rate_per_s": given["rate_per_s"],
@@ -117,7 +142,8 @@ def _job(given: dict[str, Any]) -> tuple[Any, list[str]]:
     if given["storage"] is not None:
         values["storage_bytes_per_s"] = parse_bytes(given["storage"], name="--storage")
     values = {name: value for name, value in values.items() if value is not None}
-    assumed = [f"{name} = {value:g}" for name, value in ASSUMED.items() if name not in values]
+    missing = [_OPTION_OF[name][0] for name in ASSUMED if name not in values]
+    assumed = [f"{option} {_ASSUMED[option]}" for option in missing]
     return Job(**values), assumed
 
 

@@ -142,14 +142,14 @@ def test_the_command_prints_strict_json() -> None:
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
     document = json.loads(done.stdout)
     assert {each["scheme"] for each in document["options"]} == {str(each) for each in SchemeName}
-    assert any(each.startswith("speed_per_s") for each in document["assumed"])
+    assert {"--speed 10000", "--storage 100MB", "--restart 5s"} <= set(document["assumed"])
     assert document["off_by"]
 
 
 def test_the_command_prints_for_people() -> None:
     arguments = ["--rate", "20000", "--state", "4GB", "--mttf", "30d", "--within", "1min"]
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
-    assert "assumed, because not given" in done.stdout
+    assert "assumed, because not given: --nodes 10, --racks 1" in done.stdout
     assert "fitted without it" in done.stdout
     assert "2 times as long: every" in done.stdout
 
