@@ -1,4 +1,4 @@
-"""What an experiment is: data and four pure-ish functions, one module a figure.
+"""What an experiment is: data and four functions, one module a figure.
 
 An `Experiment` is static: a grid of points, and how a point is run, tabulated, drawn and
 judged. Running it is the runner's business, and what a run leaves behind is a record

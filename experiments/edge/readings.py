@@ -1,4 +1,4 @@
-"""What RPPG's choice owes to how the equation for a task's recovery is read.
+"""How RPPG's choice depends on how the equation for a task's recovery is read.
 
 Equation 1 of the edge paper has the way to the checkpoint store in every task's recovery, and the
 time to fetch a checkpoint as a matter of its size alone. A task without a state has nothing to

@@ -1,4 +1,4 @@
-"""What the figures of the planners owe to how the printed algorithms are read.
+"""How the figures of the planners depend on how the printed algorithms are read.
 
 Figures 16, 17 and 19 are drawn with the paper's readings. Here each of them is changed alone: the
 steps of a round, the choice of the segments that complete a tree, what a part does whose best

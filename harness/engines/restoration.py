@@ -29,7 +29,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """One task's way back."""
+    """How one lost task was restored."""
 
     task: int
     term: int

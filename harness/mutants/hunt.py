@@ -34,7 +34,7 @@ _NO_TESTS = 5
 
 
 class Fate(StrEnum):
-    """What became of a mistake."""
+    """Whether a mistake was noticed."""
 
     CAUGHT = "caught"
     HUNG = "caught (the tests hung)"

@@ -1,4 +1,4 @@
-"""Where the servers of a local cluster stand: on loopback addresses, or in networks of their own.
+"""The network of a local cluster: loopback addresses, or a network namespace for each worker.
 
 ``loopback``: worker n of rack r listens on 127.0.r.n. Nothing is needed, nothing can be cut.
 
@@ -36,7 +36,7 @@ _PREFIX = "10.77"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bytes:
-    """What crossed one worker's cable since it was laid."""
+    """Bytes that went over one worker's virtual cable since it was made."""
 
     received: int
     sent: int

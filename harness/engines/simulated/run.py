@@ -1,4 +1,4 @@
-"""One simulated schedule from beginning to end, with everything that watches it."""
+"""One simulated schedule from beginning to end, with every checker that observes it."""
 
 from __future__ import annotations
 
