@@ -153,23 +153,13 @@ class Bystander(Observer):
         }
         self._covered = self._covered and len(healthy) == len(self._wiring.names)
 
-    @staticmethod
-    def _that_count(scene: Scene) -> set[tuple[int, int]]:
+    def _that_count(self, scene: Scene) -> set[tuple[int, int]]:
         """(task, incarnation) of the copies that a task could go on with: one that was given up is
-        no copy any more, and while a takeover is on its way no other copy can have its place."""
+        no copy any more, though that may not be stored yet, and while a takeover is on its way no
+        other copy can have its place."""
         stored = cast("Registry | None", scene.store.registry)
-        found: set[tuple[int, int]] = set()
-        for task, assignment in enumerate(stored.tasks if stored is not None else ()):
-            primary, replica = assignment.primary, assignment.replica
-            takes_over = False
-            if primary is not None:
-                found.add((task, primary.incarnation))
-                machine = scene.nodes[primary.node].machine
-                copy = machine.copies.get((task, primary.incarnation)) if machine else None
-                takes_over = copy is not None and copy.term != primary.term
-            if replica is not None and not takes_over:
-                found.add((task, replica.incarnation))
-        return found
+        decided = self._registries[max(self._registries)] if self._registries else None
+        return _that_may_go_on(scene, stored) & _that_may_go_on(scene, decided)
 
     def decided(self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool) -> None:
         """The coordinator was told ``item``: what has it decided?"""
@@ -363,3 +353,19 @@ class Bystander(Observer):
 
     def _name(self, task: int) -> str:
         return self._wiring.names[task]
+
+
+def _that_may_go_on(scene: Scene, registry: Registry | None) -> set[tuple[int, int]]:
+    """By task and incarnation, the copies that ``registry`` has and that nothing bars."""
+    found: set[tuple[int, int]] = set()
+    for task, assignment in enumerate(registry.tasks if registry is not None else ()):
+        primary, replica = assignment.primary, assignment.replica
+        takes_over = False
+        if primary is not None:
+            found.add((task, primary.incarnation))
+            machine = scene.nodes[primary.node].machine
+            copy = machine.copies.get((task, primary.incarnation)) if machine else None
+            takes_over = copy is not None and copy.term != primary.term
+        if replica is not None and not takes_over:
+            found.add((task, replica.incarnation))
+    return found
