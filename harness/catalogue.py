@@ -136,6 +136,9 @@ def catalogue_markdown() -> str:
         "",
         "Made by `./faultline list --markdown`; a test keeps it current. Times are rough, for two",
         "cores, in the profiles smoke, quick and paper.",
+        "",
+        "*Measured* numbers come from real servers; *simulated* ones from the protocols' own code,",
+        "or from a model, in virtual time; *computed* ones from formulas and planners.",
     ]
     for group, title in GROUPS.items():
         chosen = [experiment for experiment in all_experiments() if experiment.group == group]
@@ -158,6 +161,11 @@ def catalogue_markdown() -> str:
     from harness.planning.catalogue import planners_markdown
 
     title = "## Row by row: every figure, table and formula of the papers"
-    lines += ["", title, "", coverage_markdown()]
+    lost = (
+        "A value is called lost if it could not be read from our copy of the paper, which has the "
+        "text and not\nthe drawings. A value that we chose stands in its place, and the figure "
+        "says so."
+    )
+    lines += ["", title, "", lost, "", coverage_markdown()]
     lines += ["## The planners", "", planners_markdown()]
     return "\n".join(lines)
