@@ -4,7 +4,7 @@ The edge paper's application ends in a sink that writes every result into a tabl
 ends in the out topic, so that the engine measures the same with and without a table, and the
 sink is this follower of the topic: every result is inserted as soon as it has been read there,
 duplicates and second copies too; the table's primary key, a result's identity, lets the first one
-stay (`workloads.toolkit.result_table`).
+stay (`workloads.toolkit.result_table`). Tentative results stay out of the table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from types import TracebackType
 import pandas as pd
 
 from harness.engines.deliveries import decode
-from harness.measure.collector import Collector
+from harness.measure.collector import Collector, Message
+from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 from workloads.toolkit.result_table import ResultTable
 
@@ -68,10 +69,14 @@ class TableWriter:
     def _write(self, table: ResultTable) -> None:
         messages = self._collector.since(self._written)
         self._written += len(messages)
-        if messages:
-            values = [message.value for message in messages]
+        values = [message.value for message in messages if not _tentative(message)]
+        if values:
             frame = decode(values, self._workload.columns)
             table.write([{str(k): v for k, v in row.items()} for row in frame.to_dict("records")])
+
+
+def _tentative(message: Message) -> bool:
+    return message.headers.get(STABILITY) == Stability.TENTATIVE.value.encode()
 
 
 def table_rows(workload: Workload, path: Path) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from harness.engines.outcome import judge
 from harness.engines.table_sink import TableWriter, table_rows
 from harness.failures.schedule import NO_FAILURES
 from harness.measure.collector import Collector, Message
+from harness.measure.versions import STABILITY, Stability
 from tests.engines.constructed import WORKLOAD, deliveries, record, truth
 from workloads.accident import accidents
 from workloads.base import Workload
@@ -32,11 +33,12 @@ class Topic:
         self.all_written = threading.Event()
         """Somebody has asked for more than there is: what there is was dealt with."""
 
-    def add(self, *rows: Row, copy: int = 0) -> None:
+    def add(self, *rows: Row, copy: int = 0, stability: Stability | None = None) -> None:
+        headers = {} if stability is None else {STABILITY: stability.value.encode()}
         for row in rows:
             value = json.dumps(dict(zip(ACCIDENTS.columns, row, strict=True))).encode()
             offset = len(self.messages)
-            self.messages.append(Message(1000 + offset, 0, offset, value, copy))
+            self.messages.append(Message(1000 + offset, 0, offset, value, copy, headers))
 
     def since(self, number: int) -> Sequence[Message]:
         if number and number == len(self.messages):
@@ -68,6 +70,15 @@ def test_the_first_version_stays(tmp_path: Path) -> None:
     topic = Topic()
     with writing(topic, tmp_path / "a.sqlite") as writer:
         topic.add(*SECOND, (*SECOND[0][:2], "99"))
+        found = writer.finish()
+    assert found["car_ids"].tolist() == ["17 18"]
+
+
+def test_tentative_results_stay_out_of_the_table(tmp_path: Path) -> None:
+    topic = Topic()
+    with writing(topic, tmp_path / "a.sqlite") as writer:
+        topic.add((*SECOND[0][:2], "99"), copy=1, stability=Stability.TENTATIVE)
+        topic.add(*SECOND, stability=Stability.STABLE)
         found = writer.finish()
     assert found["car_ids"].tolist() == ["17 18"]
 

@@ -76,6 +76,7 @@ def application_specs(
 
     ``checkpoint``: one application over all racks. ``active``: one per rack, each with checkpoints
     of its own and all of the input; the reader takes whichever copy of a result comes first.
+    ``ppa``: one per rack, too, the second over a part of the input (`standby`).
     """
     racks = sorted({node.rack for node in cluster.nodes()})
     groups: list[list[str] | None] = [None] if scheme == "checkpoint" else [[r] for r in racks[:2]]

@@ -12,7 +12,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,15 +181,17 @@ class Driver:
         copy: int,
         checkpoint: str,
         trigger_s: float,
+        partitions: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """Start the query of a workload; it runs until `end`."""
+        """Start the query of a workload; it runs until `end`. Over some ``partitions`` of its
+        sources alone its results are tentative."""
         begun = self._workload = self._build(Reference.from_json(workload))
 
         def start() -> StreamingQuery:
-            sources = frames.read_stream(self._spark, self._kafka, topics)
+            sources = frames.read_stream(self._spark, self._kafka, topics, partitions)
             result = begun.query(self._spark, sources)
             query: StreamingQuery = (
-                frames.encode(result, begun, copy)
+                frames.encode(result, begun, copy, tentative=partitions is not None)
                 .writeStream.format("kafka")
                 .options(**self._kafka)
                 .option("topic", out_topic)

@@ -15,14 +15,15 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from harness.child import Event as Said
-from harness.cluster.base import Cluster, Node, Usage
+from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, EngineKind, Event, EventKind, Scored, Setup, Work
 from harness.engines.deliveries import deliveries
 from harness.engines.metering import used_by
+from harness.engines.structured import standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
 from harness.engines.structured.settings import SPARK_SETTING
-from harness.errors import EnvironmentFailure
+from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
 from workloads.base import Workload
 
@@ -50,12 +51,15 @@ class StructuredEngine:
         self.applications = applications
         self.used = False
         self._cluster = cluster
+        self._partitions: standby.Partitions | None = None
+        """What the second application reads, if that is not all."""
         self._marks = [0] * len(applications)
         self._ending = False
         """A query was told to end, and has not said that it did."""
 
     def configure(self, setup: Setup) -> None:
-        """Applications are opened for one scheme, and a key stands for one setup."""
+        """Applications are opened for one scheme; what its second query reads is a pass's own."""
+        self._partitions = partitions_of(setup)
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
         """Until every application has all of its executors. One whose last query did not end is
@@ -92,6 +96,7 @@ class StructuredEngine:
                 copy=copy,
                 checkpoint=f"{checkpoints}/{copy}",
                 trigger_s=work.interval_s,
+                partitions=self._partitions if copy == standby.SECOND else None,
             )
         for mark, application in zip(self._marks, self.applications, strict=True):
             application.wait_for(
@@ -135,8 +140,13 @@ class StructuredEngine:
         self._ending = False
 
     def read(self, messages: Sequence[Message], work: Work, start_unix_s: float) -> pd.DataFrame:
-        """Every result; a query's output is never tentative."""
-        return deliveries(messages, work.workload, start_unix_s)
+        """Every result; of a second query over a part of the input what a reader shows."""
+        found = deliveries(messages, work.workload, start_unix_s)
+        if self._partitions is None:
+            return found
+        spans = standby.away(self.events())
+        spans_s = [(begin - start_unix_s, end - start_unix_s) for begin, end in spans]
+        return standby.shown(found, spans_s, work.workload.identity_in_run)
 
     def events(self) -> Sequence[Event]:
         """What the applications said since `begin`, and the executors they lost."""
@@ -190,16 +200,52 @@ class StructuredKind(EngineKind):
             racks=2,
             nodes=2,
         ),
+        standby.SCHEME: ClusterNeeds(
+            summary="an application on one rack, a second one over a part of the input on another, "
+            "whose results are tentative and count while the first is away",
+            racks=2,
+            nodes=2,
+        ),
+    }
+    parameters: ClassVar[Mapping[str, str]] = {
+        standby.PARTITIONS: "what the second query of ppa reads, source:numbers by comma "
+        "(reports:0 2,locations:0)"
     }
 
     def needs(self, setup: Setup) -> ClusterNeeds:
         """Every setting of Spark's is a parameter, for Spark to judge."""
+        partitions_of(setup)
         others = {n: v for n, v in setup.parameters.items() if not n.startswith(SPARK_SETTING)}
         return super().needs(replace(setup, parameters=others))
+
+    def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
+        if (reason := super().lacks(setup, workload, spec)) is not None:
+            return reason
+        partitions = partitions_of(setup)
+        return None if partitions is None else standby.unreadable(partitions, workload)
+
+    def key(self, setup: Setup) -> str:
+        """Applications do not depend on what the second query reads."""
+        own = {n: v for n, v in setup.parameters.items() if n != standby.PARTITIONS}
+        return super().key(replace(setup, parameters=own))
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
         self.needs(setup)
         return running_applications(cluster, setup)
+
+
+def partitions_of(setup: Setup) -> dict[str, list[int]] | None:
+    """What the second query reads; None under a scheme that has none. Raises `UsageError` where
+    only one of scheme and partitions is given."""
+    given = setup.parameters.get(standby.PARTITIONS)
+    if (given is not None) != (setup.scheme == standby.SCHEME):
+        raise UsageError(
+            f"{standby.PARTITIONS} {given!r} does not go with scheme {setup.scheme!r} of the stock "
+            "engine",
+            remedy=f"give {standby.PARTITIONS} with {standby.SCHEME}, whose second query reads "
+            "them, and with no other scheme",
+        )
+    return None if given is None else standby.from_text(str(given))
 
 
 @contextmanager
@@ -209,7 +255,11 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
     try:
-        own = {name: str(value) for name, value in setup.parameters.items()}
+        own = {
+            name: str(value)
+            for name, value in setup.parameters.items()
+            if name.startswith(SPARK_SETTING)
+        }
         specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief, own=own)
         applications.extend(Application(spec) for spec in specs)
         engine = StructuredEngine(applications, cluster)

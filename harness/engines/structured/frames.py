@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.engines.deliveries import COPY_HEADER
+from harness.measure.versions import STABILITY, Stability
 from workloads.base import SOURCE_COLUMNS, Workload
 
 if TYPE_CHECKING:
@@ -13,13 +15,20 @@ if TYPE_CHECKING:
 
 
 def read_stream(
-    spark: SparkSession, kafka: Mapping[str, str], topics: Mapping[str, str]
+    spark: SparkSession,
+    kafka: Mapping[str, str],
+    topics: Mapping[str, str],
+    partitions: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, DataFrame]:
-    """Each source's topic from its beginning on, as it grows."""
+    """Each source's topic from its beginning on, as it grows: these partitions of it, or all."""
     return {
         source: spark.readStream.format("kafka")
         .options(**kafka)
-        .option("subscribe", topic)
+        .option(
+            *("subscribe", topic)
+            if partitions is None
+            else ("assign", json.dumps({topic: list(partitions[source])}))
+        )
         .option("startingOffsets", "earliest")
         .load()
         .select(*SOURCE_COLUMNS)
@@ -58,14 +67,20 @@ def _is(result: DataFrame, name: str, kind: type) -> bool:
     return isinstance(result.schema[name].dataType, kind)
 
 
-def encode(result: DataFrame, workload: Workload, copy: int) -> DataFrame:
-    """The rows that Spark's Kafka sink takes."""
+def encode(
+    result: DataFrame, workload: Workload, copy: int, *, tentative: bool = False
+) -> DataFrame:
+    """The rows that Spark's Kafka sink takes; stable ones do not say so."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    header = F.struct(
-        F.lit(COPY_HEADER).alias("key"), F.lit(str(copy)).cast("binary").alias("value")
-    )
+    said = {COPY_HEADER: str(copy)}
+    if tentative:
+        said[STABILITY] = Stability.TENTATIVE.value
+    headers = [
+        F.struct(F.lit(name).alias("key"), F.lit(text).cast("binary").alias("value"))
+        for name, text in said.items()
+    ]
     return result.select(
         F.to_json(F.struct(*plain_columns(result, workload))).alias("value"),
-        F.array(header).alias("headers"),
+        F.array(*headers).alias("headers"),
     )

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.live import _plans, matrix
 from experiments.live._six_nodes import SPEC
+from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind
 from harness.cluster.base import Action
 from harness.experiment import Context
@@ -35,7 +36,8 @@ def made_up() -> pd.DataFrame:
             "output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
             "recovery_s": 0.0, "paper_recovery_s": 0.2 if replicated else 2.0,
             "twin_cpu_s": 9.0 if replicated else 5.0,
-            "recovery_why_not": None,
+            "recovery_why_not": None, "uncorrected": 0,
+            "output_gap_s": 0.1 if point["scheme"] == "stock PPA" else 4.0,
             "paper_accuracy_first": 0.8 if point["scheme"] == "PPA" else 1.0,
         }  # fmt: skip
         rows.append(row)
@@ -45,10 +47,10 @@ def made_up() -> pd.DataFrame:
 def test_there_are_thirty_two_cells_beside_the_stock_ones_and_an_invariant_for_each() -> None:
     table = made_up()
     assert len(table[table["scheme"].isin(matrix.OURS)]) == 32
-    assert len(table) == 48
+    assert len(table) == 56
     claims = matrix.claims(table)
     invariants = [claim for claim in claims if claim.kind is ClaimKind.INVARIANT]
-    assert len(invariants) == 48
+    assert len(invariants) == 56
     assert all(claim.held is True for claim in claims)
 
 
@@ -70,6 +72,27 @@ def test_one_bad_cell_breaks_its_own_invariant_alone(column: str, value: object)
     row = table.loc[5]
     assert str(row["scheme"]) in broken[0]
     assert str(row["failures"]) in broken[0]
+
+
+def test_a_second_query_that_gains_nothing_is_told_of() -> None:
+    table = made_up()
+    mine = table["scheme"] == "stock PPA"
+    table.loc[mine, "output_gap_s"] = 5.0
+    table.loc[mine, "uncorrected"] = 3
+    broken = [claim.text for claim in matrix.claims(table) if claim.held is False]
+    assert len(broken) == 2
+    assert not matrix._query_level(table[~mine])
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_second_query_reads_a_part_of_every_source(workload: str) -> None:
+    made = _plans.WORKLOADS[workload](1)
+    rate = WORKLOADS[workload].rate_per_s
+    plan = _plans.plan_for("ppa", made, rate, nodes=SPEC.node_names)
+    text = _plans.second_query(made, rate, plan)
+    numbers = [part.partition(":")[2].split() for part in text.split(",")]
+    assert len(numbers) == len(made.sources)
+    assert all(0 < len(some) < _plans.PARTITIONS for some in numbers)
 
 
 def test_a_stock_engine_that_stalls_is_told_of_and_breaks_no_invariant() -> None:
