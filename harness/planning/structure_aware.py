@@ -320,8 +320,9 @@ class _Query:
         self.parts = parts
         self.part_of = {name: part for part in parts for name in part.operators}
         self.sink = sink
+        members = topology.ancestors(sink)
         self._groups = {
-            name: _needed(topology, sink, part, name, joins=joins)
+            name: _needed(topology, members, part, name, joins=joins)
             for name, part in self.part_of.items()
         }
 
@@ -336,17 +337,18 @@ class _Query:
 
 
 def _needed(
-    topology: Topology, sink: str, part: Part, name: str, *, joins: bool
+    topology: Topology, members: frozenset[str], part: Part, name: str, *, joins: bool
 ) -> list[list[str]]:
+    """Groups of operators of other parts, of each of which operator ``name`` needs one; ``members``
+    are those of its query, whose sink has no reader among them."""
     inputs = topology.upstream(name)
     outer = [upstream for upstream in inputs if upstream not in part.operators]
     if joins and topology.operator(name).join:
         groups = [[upstream] for upstream in outer]
     else:
         groups = [outer] if outer and len(outer) == len(inputs) else []
-    members = topology.ancestors(sink)
     readers = [reader for reader in topology.downstream(name) if reader in members]
-    if name != sink and not any(reader in part.operators for reader in readers):
+    if readers and not any(reader in part.operators for reader in readers):
         groups.append(readers)
     return groups
 
