@@ -19,7 +19,7 @@ import yaml
 from harness.cluster.base import Action
 from harness.errors import UsageError
 from harness.failures.schedule import FailureEvent, Schedule
-from harness.text import did_you_mean, parse_duration_s, read_given
+from harness.text import did_you_mean, not_yaml, parse_duration_s, read_given
 
 EXAMPLE = "- {at: 20s, action: kill, target: r1n1}"
 _KEYS = ("at", "action", "target")
@@ -34,8 +34,8 @@ def read_schedule(path: Path) -> Schedule:
         )
     except yaml.YAMLError as error:
         raise UsageError(
-            f"--failures: {path} is not YAML: {error}", remedy=f"write lines such as {EXAMPLE}"
-        ) from error
+            not_yaml(f"--failures: {path}", error), remedy=f"write lines such as {EXAMPLE}"
+        ) from None
     entries = _entries(path, root)
     return Schedule(events=[_event(path, entry) for entry in entries], origin=str(path))
 

@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from harness.errors import UsageError
-from harness.text import did_you_mean
+from harness.text import did_you_mean, not_yaml
 from harness.topology.model import Edge, Operator, Query, Topology
 from harness.topology.partitioning import Partitioning
 
@@ -43,10 +43,7 @@ def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be read"
-        raise UsageError(f"{name}{where} is not YAML: {problem}", remedy=_EXAMPLE) from None
+        raise UsageError(not_yaml(name, error), remedy=_EXAMPLE) from None
     if not isinstance(document, dict) or "operators" not in document:
         raise UsageError(f"{name} is not a topology: it has no list of operators", remedy=_EXAMPLE)
     _check_keys(document, {"operators", "edges", "queries"}, name)

@@ -148,7 +148,7 @@ def test_a_file_that_is_no_description_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_settings(tmp_path / "none.yaml")
     (tmp_path / "broken.yaml").write_text("a: [")
-    with pytest.raises(UsageError, match="is no YAML"):
+    with pytest.raises(UsageError, match="line 1 is not YAML"):
         read_settings(tmp_path / "broken.yaml")
     (tmp_path / "list.yaml").write_text("- 1")
     with pytest.raises(UsageError, match="holds no keys"):

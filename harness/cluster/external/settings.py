@@ -23,7 +23,7 @@ import yaml
 from harness.cluster.base import Action, Node
 from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint, Tls
 from harness.errors import UsageError
-from harness.text import did_you_mean, read_given
+from harness.text import did_you_mean, not_yaml, read_given
 
 _RACK = re.compile(r"r[1-9][0-9]*")
 _TOP = ("kafka", "redis", "spark", "checkpoints", "nodes", "commands")
@@ -111,7 +111,10 @@ def read_settings(path: Path) -> ExternalSettings:
             read_given(path, "--cluster: ", "name a file like docker/external-example.yaml")
         )
     except yaml.YAMLError as error:
-        raise UsageError(f"--cluster: {path} is no YAML: {error}", remedy="mend it") from error
+        raise UsageError(
+            not_yaml(f"--cluster: {path}", error),
+            remedy="correct that line; docker/external-example.yaml shows every key",
+        ) from None
     return _Reader(path).settings(document)
 
 
