@@ -127,6 +127,22 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert not found, f"a circle of imports: {' imports '.join(found)}"
 
 
+@pytest.mark.parametrize("package", sorted({m.rpartition(".")[0] for m, _ in sources()} - {""}))
+def test_no_parts_of_a_package_import_each_other_in_a_circle(package: str) -> None:
+    """A part is a module, or a package with all that is below it: there is an order in which they
+    can be read, each after those that it imports."""
+    modules = dict(sources())
+    below = f"{package}."
+    uses: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        if name.startswith(below):
+            part = name.removeprefix(below).split(".")[0]
+            inside = (other for other in used(path, modules) if other.startswith(below))
+            uses.setdefault(part, set()).update(o.removeprefix(below).split(".")[0] for o in inside)
+    found = circle({part: others - {part} for part, others in uses.items()})
+    assert not found, f"a circle in {package}: {' imports '.join(found)}"
+
+
 def test_a_circle_is_found_wherever_its_imports_stand(tmp_path: Path) -> None:
     texts = {
         "a": "from typing import TYPE_CHECKING\nimport b\nif TYPE_CHECKING:\n    import d",

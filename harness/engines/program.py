@@ -1,4 +1,4 @@
-"""Real operators under the simulator: a topology, the code of its tasks, and what they read.
+"""What tasks compute: a topology, the code of its tasks, what they read, and the no-failure twin.
 
 The caller hands a program in; nothing here knows a workload. Tasks keep the numbers of the
 topology: those of source operators read their log partitions themselves.
@@ -10,11 +10,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.engines.simulated.checkers import Twin
 from harness.protocol.operators import Payload, TaskOperator
 from harness.protocol.planned import wiring_of
 from harness.protocol.wiring import Wiring
 from harness.topology.model import Topology
+
+
+class Twin:
+    """The no-failure twin, computed directly."""
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        operators: Sequence[TaskOperator],
+        source: Callable[[int, int], Any],
+        batches: int,
+    ) -> None:
+        count = len(wiring.names)
+        self.inputs: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
+        self.states: list[list[Any]] = [[op.initial()] for op in operators]
+        self.outputs: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
+        place = [{down: i for i, down in enumerate(below)} for below in wiring.downstream]
+        for task in wiring.order:
+            for batch in range(batches):
+                above = wiring.upstream[task]
+                if above:
+                    parts = tuple(self.outputs[up][batch][place[up][task]] for up in above)
+                else:
+                    parts = (source(task, batch),)
+                state, outputs = operators[task].process(self.states[task][-1], batch, parts)
+                self.inputs[task].append(parts)
+                self.states[task].append(state)
+                self.outputs[task].append(outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

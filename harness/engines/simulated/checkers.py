@@ -29,10 +29,11 @@ machine                   `validate()` and the machines' own assertions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from harness.engines.program import Twin
 from harness.engines.restoration import Noted
 from harness.engines.simulated.observing import Observer, Scene
 from harness.engines.simulated.options import Fault, FaultKind, Options
@@ -52,13 +53,11 @@ from harness.protocol.inputs import (
     RegistryLoaded,
     Run,
 )
-from harness.protocol.operators import TaskOperator
 from harness.protocol.phases import Phase
 from harness.protocol.placement import Planned
 from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
 from harness.protocol.task import TaskMachine
-from harness.protocol.wiring import Wiring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,34 +77,6 @@ class InvariantBroken(Exception):
         super().__init__(what)
         self.invariant = invariant
         self.what = what
-
-
-class Twin:
-    """The no-failure twin, computed directly."""
-
-    def __init__(
-        self,
-        wiring: Wiring,
-        operators: Sequence[TaskOperator],
-        source: Callable[[int, int], Any],
-        batches: int,
-    ) -> None:
-        count = len(wiring.names)
-        self.inputs: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
-        self.states: list[list[Any]] = [[op.initial()] for op in operators]
-        self.outputs: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
-        place = [{down: i for i, down in enumerate(below)} for below in wiring.downstream]
-        for task in wiring.order:
-            for batch in range(batches):
-                above = wiring.upstream[task]
-                if above:
-                    parts = tuple(self.outputs[up][batch][place[up][task]] for up in above)
-                else:
-                    parts = (source(task, batch),)
-                state, outputs = operators[task].process(self.states[task][-1], batch, parts)
-                self.inputs[task].append(parts)
-                self.states[task].append(state)
-                self.outputs[task].append(outputs)
 
 
 class Bystander(Observer):

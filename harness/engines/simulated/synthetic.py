@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from harness.engines.program import Program
-from harness.engines.simulated.checkers import Twin
+from harness.engines.program import Program, Twin
 from harness.engines.simulated.options import Options
 from harness.protocol.wiring import Wiring
 
