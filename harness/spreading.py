@@ -39,7 +39,7 @@ class SpreadOut:
     stopped when the block ends."""
 
     def __init__(self, cluster: Callable[[], AbstractContextManager[Cluster]]) -> None:
-        """``cluster`` opens one that is started and has executors' slots on every worker."""
+        """``cluster`` opens one that is started already."""
         self._open = cluster
         self._closing = ExitStack()
         self._driver: _Driver | None = None
@@ -49,9 +49,9 @@ class SpreadOut:
 
     def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
         """After an interruption what is under way is not waited for."""
-        if self._driver is not None:
-            self._driver.stop(within_s=ENDS_WITHIN_S if kind is None else 0)
-        self._closing.close()
+        with self._closing:
+            if self._driver is not None:
+                self._driver.stop(within_s=ENDS_WITHIN_S if kind is None else 0)
 
     def submit(self, task: Task) -> Future[Made]:
         """Ask for one run. The future raises `EnvironmentFailure` when the driver is lost."""
