@@ -172,7 +172,7 @@ class NodeMachine:
         effects: list[Effect] = []
         for copy in self.copies.values():
             effects.extend(copy.tick(cause=cause, now=now))
-        for copy in [copy for copy in self.copies.values() if copy.phase is Phase.FENCED]:
+        for copy in [copy for copy in self.copies.values() if copy.life.phase is Phase.FENCED]:
             effects.extend(self._drop(copy, cause, "a newer primary exists", now))
         heartbeat = HeartbeatReceived(
             cause=cause,

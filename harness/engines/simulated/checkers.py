@@ -109,16 +109,26 @@ class Bystander(Observer):
             and coordinated.closing is Closing.COORDINATOR
         )
         """All tasks are replicated, and each has always had a healthy copy, as far as seen."""
+        scheme, network = options.scheme, options.network
+        self._noticed_us = (
+            scheme.suspect_after_us + 2 * scheme.heartbeat_us + network.delay_us + network.jitter_us
+        )
+        self._doubted: dict[int, int] = {}
+        """Node to when it counts as healthy again: it was cut off or frozen, and may be given up
+        for that when it has long gone on."""
 
     def faulted(self, scene: Scene, fault: Fault) -> None:
         if fault.kind in (FaultKind.WEATHER, FaultKind.REPLAN, FaultKind.RAISE):
             # heartbeats get lost, the plan no longer holds all tasks, or a node cannot compute
             self._covered = False
-        wanted = self._that_count(scene)
+        if fault.kind in (FaultKind.CUT, FaultKind.PAUSE):
+            until = fault.until_us + self._noticed_us
+            self._doubted[fault.target] = max(until, self._doubted.get(fault.target, 0))
+        wanted, now = self._that_count(scene), scene.kernel.now
         healthy = {
             task
             for node in scene.nodes
-            if node.alive and not (node.paused or node.cut) and node.machine is not None
+            if node.machine is not None and now >= self._doubted.get(node.number, 0)
             for (task, incarnation), copy in node.machine.copies.items()
             if copy.phase is Phase.READY and (task, incarnation) in wanted
         }
