@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.figures.style import BLUE, GREEN, ORANGE, VERMILION, Look
 from harness.planning.catalogue import scheduler
@@ -30,6 +31,9 @@ LOOKS: Mapping[str, Look] = {
     "full-rep+DRA": Look("full-rep+DRA", BLUE, "s"),
     "RPPG+RAS": Look("RPPG+RAS", GREEN, "^"),
 }
+WIDTHS = dict(zip(MECHANISMS, (4.6, 3.4, 2.2, 1.1), strict=True))
+"""Of the lines: later mechanisms are drawn over earlier ones, which would be hidden where two are
+equal, as they often are."""
 RATES = (60, 100, 140, 180, 220)
 """Tuples per second of each gateway; 100 is the paper's default, the others are lost: chosen."""
 BUDGET = 0.1
@@ -51,6 +55,11 @@ NOTES = (
     "RPPG+DRA: a primary and its replica on one node). Gateways belong to datacenters in turn.",
     "A replica on its primary's node dies with it, so it costs and does not help.",
 )
+
+
+def line(name: str) -> dict[str, Any]:
+    """How a mechanism's line is drawn: keyword arguments for ``Axes.plot``."""
+    return {**LOOKS[name].kwargs(), "linewidth": WIDTHS[name], "markersize": 3.5 + WIDTHS[name]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.edge import _deployment, _runs
-from experiments.edge._deployment import LOOKS, MECHANISMS, RATES
+from experiments.edge._deployment import MECHANISMS, RATES, line
 from experiments.edge._runs import INPUT_S
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
@@ -58,7 +58,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     for axes, (measure, label), letter in zip(panels, MEASURES.items(), "abc", strict=True):
         for name in MECHANISMS:
             rows = table[table["mechanism"] == name].sort_values("rate")
-            axes.plot(rows["rate"], rows[measure], **LOOKS[name].kwargs())
+            axes.plot(rows["rate"], rows[measure], **line(name))
         axes.set_ylim(bottom=0)
         axes.set_xlabel("input rate (tuples/s per gateway)")
         axes.set_ylabel(label)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.edge import _deployment, _runs
-from experiments.edge._deployment import GATEWAYS, LOOKS, MECHANISMS, RATES
+from experiments.edge._deployment import GATEWAYS, MECHANISMS, RATES, line
 from experiments.edge._runs import FAILURE_S, INPUT_S, TIMEOUT_S
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
@@ -53,8 +53,8 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     left, right = figure.subplots(1, 2)
     for name in MECHANISMS:
         rows = table[table["mechanism"] == name].sort_values("rate")
-        left.plot(rows["rate"], 100 * rows["success_in_time"], **LOOKS[name].kwargs())
-        right.plot(rows["rate"], rows["throughput_per_s"], **LOOKS[name].kwargs())
+        left.plot(rows["rate"], 100 * rows["success_in_time"], **line(name))
+        right.plot(rows["rate"], rows["throughput_per_s"], **line(name))
     offered = table.drop_duplicates("rate").sort_values("rate")
     right.plot(
         offered["rate"], offered["offered_per_s"], color="black", linestyle=":", label="input rate"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.edge import _deployment, _runs
-from experiments.edge._deployment import GATEWAYS, LOOKS, MECHANISMS
+from experiments.edge._deployment import GATEWAYS, MECHANISMS, line
 from experiments.edge._runs import FAILURE_S, INPUT_S, RECOVERY_S
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
@@ -61,8 +61,8 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> 
         for name in MECHANISMS:
             rows = table[(table["mechanism"] == name) & (table["failure"] == failure)]
             axes.plot(
-                rows["second"], rows["tuples_per_s"], drawstyle="steps-post", markersize=2.5,
-                **LOOKS[name].kwargs(),
+                rows["second"], rows["tuples_per_s"], drawstyle="steps-post",
+                **{**line(name), "marker": ""},
             )  # fmt: skip
         axes.axhline(OFFERED, color="black", linestyle=":", linewidth=0.9)
         axes.set_title(title, loc="left")
@@ -70,11 +70,11 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> 
         axes.set_xlim(0, INPUT_S + 5)
     panels[1].axvspan(FAILURE_S, FAILURE_S + RECOVERY_S, color="#767676", alpha=0.12, linewidth=0)
     panels[1].annotate(
-        "node of the aggregators dead", (FAILURE_S, 0), xytext=(3, 3),
-        textcoords="offset points", fontsize=7,
+        "node of the aggregators dead", (FAILURE_S, 0), xytext=(-4, 3),
+        textcoords="offset points", fontsize=7, ha="right",
     )  # fmt: skip
     panels[1].set_xlabel("time (s); dotted: input rate")
-    panels[0].legend(loc="lower right", ncols=2)
+    panels[0].legend(loc="lower center", ncols=2)
     stamp(figure, stamped)
 
 
