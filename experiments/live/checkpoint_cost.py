@@ -25,7 +25,7 @@ from harness.claims import Claim, ClaimKind
 from harness.engines.run import Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import NO_FAILURES
-from harness.figures.style import BLUE, VERMILION, stamp
+from harness.figures.style import BLUE, VERMILION, not_measured, stamp
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -118,6 +118,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     axes = figure.subplots()
     for rate, (colour, marker, line) in LOOKS.items():
         rows = costs[costs["rate"] == rate].sort_values("interval_s")
+        if rows.empty:
+            continue
         axes.plot(
             rows["interval_s"], rows["ratio"], color=colour, marker=marker, linestyle=line,
             label=f"{rate:,} tuples/s per source task",
@@ -133,7 +135,10 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     faster = float(costs["faster"].max()) if len(costs) else 1.0
     axes.set_xlabel("checkpoint interval in the papers (s); windows of 30 s" + in_time(faster))
     axes.set_ylabel("processor time of checkpoints\nper processor time without them")
-    axes.legend(loc="center right")
+    if len(costs):
+        axes.legend(loc="center right")
+    else:
+        not_measured(axes)
     stamp(figure, "15 processes of one machine, as fast as it is; counted by the kernel")
 
 

@@ -18,7 +18,7 @@ from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Experiment, Origin
-from harness.figures.style import PLANNERS, stamp
+from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
                 axes.plot(part["ratio"], part[measure], **PLANNERS[name].kwargs(), **under)
             axes.set_xlim(0, 1)
             axes.set_ylim(-0.02, 1.02)
+            if query not in set(plans["query"]):
+                not_measured(axes)
         row[0].set_ylabel(f"{label} (share)")
     for axes, query in zip(panels[0], QUERIES, strict=True):
         axes.set_title(query, loc="left")

@@ -141,12 +141,14 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         if len(windows):
             axes.set_yscale("log")
         axes.set_ylabel("results late by (s)")
-        axes.legend(loc="upper right")
+        axes.legend(loc="best")
     panels[0].annotate(
         "SIGKILL", (0, 0), (3, 4), xycoords=("data", "axes fraction"),
         textcoords="offset points", color=VERMILION, fontsize=8,
     )  # fmt: skip
-    panels[-1].set_xlabel("seconds from the kill of a worker with all that runs on it")
+    panels[-1].set_xlabel(
+        "end of the window (s from the kill of a worker with all that runs on it)"
+    )
     panels[-1].set_xlim(*AROUND_S)
     stamp(
         figure,

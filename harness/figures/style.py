@@ -153,6 +153,14 @@ def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) 
         )
 
 
+def not_measured(axes: Axes) -> None:
+    """Write into empty axes that nothing was measured, so that nobody looks for a line."""
+    axes.text(
+        0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center",
+        color=GREY, fontsize=9,
+    )  # fmt: skip
+
+
 def stamp(figure: Figure, text: str) -> None:
     """Write into the figure what a reader must not miss: simulated, scaled down, chosen values.
 
