@@ -70,7 +70,7 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> 
         axes.set_xlim(0, INPUT_S + 5)
     panels[1].axvspan(FAILURE_S, FAILURE_S + RECOVERY_S, color="#767676", alpha=0.12, linewidth=0)
     panels[1].annotate(
-        "node of the aggregators dead", (FAILURE_S, 0), xytext=(-4, 3),
+        f"grey: the paper's recovery, about {RECOVERY_S:g} s", (FAILURE_S, 0), xytext=(-4, 3),
         textcoords="offset points", fontsize=7, ha="right",
     )  # fmt: skip
     panels[1].set_xlabel("time (s); dotted: input rate")

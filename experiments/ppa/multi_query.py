@@ -68,7 +68,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
                 axes, part, name, x="ratio", line="-", label=_random.planner_label(name)
             )
         axes.set_title(title, loc="left")
-        axes.set_xlabel("replicated share of all resources (1)")
+        axes.set_xlabel("replicated share of all resources")
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
     panels[0].set_ylabel("output fidelity weighted by priority\n(mean, 95 % interval)")

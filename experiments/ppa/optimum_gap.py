@@ -100,9 +100,9 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
                         color="black", linewidth=1.4, zorder=4,
                     )  # fmt: skip
         axes.set_xticks(range(len(RATIOS)), [f"{ratio:g}" for ratio in RATIOS])
-        axes.set_xlabel("replicated share of all resources (1)")
+        axes.set_xlabel("replicated share of all resources")
         axes.set_title("no joins" if joins == 0 else "50 % joins", loc="left")
-    panels[0].set_ylabel("share of the bound that is missed (1)")
+    panels[0].set_ylabel("share of the bound that is missed")
     panels[0].set_ylim(-0.03, 1.03)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(

@@ -17,7 +17,7 @@ from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
-from harness.figures.style import BLACK, BLUE, GREEN, VERMILION, stamp
+from harness.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, stamp
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -29,7 +29,7 @@ INTERVALS_S = (5, 10, 15, 20, 30)
 PLANS = {"PPA-1.0": SYNTHETIC, "PPA-0.5": _recovery.half_of_the_trees(), "PPA-0": ()}
 ACTIVE_HALF = "PPA-0.5-active"
 LOOKS = {
-    "PPA-1.0": (BLUE, "s", "-"), ACTIVE_HALF: (GREEN, "D", "--"), "PPA-0.5": (GREEN, "D", "-"),
+    "PPA-1.0": (BLUE, "s", "-"), ACTIVE_HALF: (SKY, "^", "--"), "PPA-0.5": (GREEN, "D", "-"),
     "PPA-0": (VERMILION, "o", "-"),
 }  # fmt: skip
 UP_TO = 10.0

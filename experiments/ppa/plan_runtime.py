@@ -94,9 +94,9 @@ def table(results: Results) -> pd.DataFrame:
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """(a) Q1 over the resource consumption, (b) random topologies over the operators."""
     left, right = figure.subplots(1, 2)
-    _draw_part(left, table[table["part"] == "a"], "resource consumption (1)")
+    _draw_part(left, table[table["part"] == "a"], "resource consumption (share)")
     left.set_title("(a) Q1, 20 MC-trees", loc="left")
-    _draw_part(right, table[table["part"] == "b"], "operators (1)")
+    _draw_part(right, table[table["part"] == "b"], "operators")
     right.axhline(500, color="#767676", linewidth=0.9, linestyle=":")
     right.annotate(
         "half a second", (10, 500), xytext=(0, 3), textcoords="offset points", fontsize=7

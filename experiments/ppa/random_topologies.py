@@ -56,7 +56,7 @@ def table(results: Results) -> pd.DataFrame:
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Four panels, SA and greedy in their colours, variants by line."""
     _random.draw_panels(
-        table, figure, planners=CONTESTANTS, x="x", x_label="replicated share of all resources (1)"
+        table, figure, planners=CONTESTANTS, x="x", x_label="replicated share of all resources"
     )
 
 
