@@ -104,13 +104,25 @@ def test_restarts_count_from_the_kill() -> None:
     )
     outcome = Outcome(series={"failures": failures, "incidents": incidents})
     assert utilization.restarts_s(outcome) == pytest.approx(1.5)
+    assert utilization.back_s(outcome) is None
+    recovered = incidents.assign(event="recovered", at_s=[5.0, 9.5, 13.0])
+    assert utilization.back_s(
+        Outcome(series={"failures": failures, "incidents": recovered})
+    ) == pytest.approx(3.0)
+
+
+def test_a_period_is_of_whole_batches_as_long_as_they_take() -> None:
+    behind, batch_s = utilization.BEHIND, utilization.BATCH_S
+    assert utilization.period_s(4 * batch_s * behind, 1.0) == pytest.approx(4 * batch_s)
+    assert utilization.period_s(4 * batch_s * behind, 0.8) == pytest.approx(5 * batch_s)
+    assert utilization.period_s(0.1 * batch_s, 1.0) == batch_s, "never none at all"
 
 
 def made_up() -> dict[str, pd.DataFrame]:
     rows = [
         {"depth": depth, "interval": label, "interval_s": 1.25, "measured": share,
          "model": share + 0.02, "replayed": share - 0.02, "repeat": 0, "cost_s": 0.1,
-         "restart_s": 1.5, "kills": 5}
+         "restart_s": 1.5, "kills": 5, "period_s": 1.3, "back_s": 2.0}
         for depth in utilization.DEPTHS
         for label, share in ((OPTIMAL, 0.8), (LONG, 0.4))
     ]  # fmt: skip
