@@ -71,6 +71,8 @@ def made_up() -> dict[str, pd.DataFrame]:
             for second in range(19, 44):
                 hit = failure and 31 <= second < 34
                 share = {"ck-only+DRA": 0.0, "RPPG+DRA": 0.5}.get(name, 1.0) if hit else 1.0
+                if failure and second == 34:  # all that was held back comes at once
+                    share += {"ck-only+DRA": 3.0, "RPPG+DRA": 1.5}.get(name, 0.0)
                 rows.append(
                     {"mechanism": name, "failure": failure, "second": second,
                      "tuples_per_s": share * throughput.OFFERED}
