@@ -203,7 +203,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: _grid(BUCKETS_MS, COSTS_US),
     },
     repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 4.0, Profile.PAPER: 4.0},
+    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 2.7, Profile.PAPER: 2.7},
     run=run,
     table=table,
     draw=draw,

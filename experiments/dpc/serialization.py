@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: points(BUCKETS_MS),
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: REPEATS, Profile.PAPER: REPEATS},
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
     run=run,
     table=table,
     draw=draw,

@@ -147,7 +147,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: _runs.grid(RATES),
     },
     repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.4),
+    seconds_per_run=dict.fromkeys(Profile, 0.1),
     run=run,
     table=table,
     draw=draw,

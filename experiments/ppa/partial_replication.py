@@ -155,7 +155,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: grid(INTERVALS_S),
     },
     repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.5, Profile.PAPER: 0.5},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
     run=run,
     table=table,
     draw=draw,

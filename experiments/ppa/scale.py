@@ -189,7 +189,7 @@ EXPERIMENT = Experiment(
         Profile.PAPER: grid(LEAVES),
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 15.0, Profile.PAPER: 100.0},
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 2.7, Profile.PAPER: 100.0},
     run=run,
     table=table,
     draw=draw,
