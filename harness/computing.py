@@ -143,6 +143,8 @@ def make_elsewhere(task: Task) -> Made:
 class _Context:
     """`harness.experiment.Context` without servers, and with nobody who watches."""
 
+    calibration = None
+
     def __init__(self, task: Task, experiment: Experiment) -> None:
         self.profile, self.root_seed, self.repeat = task.profile, task.root_seed, task.repeat
         self.directory, self.options = task.directory, task.options

@@ -78,6 +78,11 @@ class Context(Protocol):
         (``failures``: a schedule file, ``text``: files to count words in, ``workload``: a file).
         """
 
+    @property
+    def calibration(self) -> Mapping[str, Any] | None:
+        """The values of the run of `Experiment.scaled_by` on this machine; None without one, in the
+        smoke profile, and where that run failed."""
+
     def seed(self, *names: str | int) -> int:
         """A seed for ``names`` that is the same for every point of this repetition, so that
         schemes are compared on the same input; add the point's values to make it differ."""
@@ -163,6 +168,12 @@ class Experiment:
     keeps: Callable[[Point], str] | None = None
     """What the run of a point opens and keeps warm: runs of one command for which this is the same
     come one after the other, because opening it takes half a minute."""
+    scaled_by: Experiment | None = None
+    """What finds out by how much this machine's grids must be longer. It is made before, in every
+    profile but smoke, and `Context.calibration` has its values."""
+    once: bool = False
+    """Whether it tells something of the machine: each point is run once, however many repetitions
+    the user asks for."""
     check: Callable[[Profile, Mapping[str, Any]], None] | None = None
     """Raises `harness.errors.UsageError` for options that cannot be used, before anything is
     started; called with the profile and the options it accepts."""

@@ -134,6 +134,7 @@ class _RunContext:
     directory: Path
     pool: ClusterPool
     observer: RunObserver
+    calibration: Mapping[str, Any] | None = None
     engine: str = ""
     """The live engine that it has measured; empty before and without one."""
 
@@ -219,14 +220,19 @@ class Runner:
         """Every run of these experiments: what is computed in seconds, what is to be seen early,
         the rest of what is computed, what is measured; in each the cheapest experiment first. A
         run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
+        What finds out the scale of others' grids comes first of what is measured.
         """
         _check_options(experiments, settings)
+        scales = {e.scaled_by for e in _scaled(experiments, settings.profile)}
+        wanted = {*experiments, *(scale for scale in scales if scale is not None)}
         parts: list[list[PlannedRun]] = [[], [], [], []]
-        for cost_s, _, experiment in sorted(
-            (estimate_s(e, settings.profile, settings.repeats), e.id, e) for e in experiments
-        ):
+
+        def cost_s(experiment: Experiment) -> float:
+            return estimate_s(experiment, settings.profile, settings.repeats)
+
+        for experiment in sorted(wanted, key=lambda e: (e not in scales, cost_s(e), e.id)):
             computed = experiment.origin is not Origin.MEASURED
-            soon = computed and cost_s <= SOON_S
+            soon = computed and cost_s(experiment) <= SOON_S
             place = 0 if soon else 1 if experiment.early else 2 if computed else 3
             parts[place].extend(self._runs_of(experiment, settings))
         return _once([run for part in parts for run in _grouped(part)])
@@ -383,6 +389,16 @@ class Runner:
             elif record.status != INVALID and record.again is None:
                 return
 
+    def _calibration(
+        self, experiment: Experiment, settings: RunSettings
+    ) -> Mapping[str, Any] | None:
+        """`Context.calibration`."""
+        if experiment not in _scaled([experiment], settings.profile):
+            return None
+        assert experiment.scaled_by is not None
+        valid = self.campaign(experiment.scaled_by, settings).valid
+        return valid[0].values if valid else None
+
     def _take(self, run: PlannedRun, settings: RunSettings, ahead: _Ahead) -> Record:
         """The record of a run that another process has made, or is about to."""
         self._environment_failed = False
@@ -401,6 +417,7 @@ class Runner:
             directory=scratch,
             pool=self._pool,
             observer=self._observer,
+            calibration=self._calibration(run.experiment, settings),
         )
         attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
@@ -472,7 +489,14 @@ def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:
-    return settings.repeats or experiment.repeats[settings.profile]
+    asked = None if experiment.once else settings.repeats
+    return asked or experiment.repeats[settings.profile]
+
+
+def _scaled(experiments: Sequence[Experiment], profile: Profile) -> Sequence[Experiment]:
+    """Those whose grids are multiples of what this machine holds; none in the smoke profile, which
+    decides nothing that depends on it."""
+    return [] if profile is Profile.SMOKE else [e for e in experiments if e.scaled_by is not None]
 
 
 def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:

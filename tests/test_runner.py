@@ -268,6 +268,35 @@ def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> N
     assert make(RecordStore(tmp_path), toy(run)).finished == [], "asking again changes nothing"
 
 
+def ramp(point: Point, context: Context) -> Outcome:
+    return Outcome(values={"times": 3, "repeat": context.repeat})
+
+
+def scaled(point: Point, context: Context) -> Outcome:
+    times = None if context.calibration is None else context.calibration["times"]
+    return Outcome(values={"y": times})
+
+
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.SMOKE])
+def test_what_this_machine_holds_is_found_out_first_and_once(
+    tmp_path: Path, profile: Profile
+) -> None:
+    scale = measured("stock/scale", run=ramp, once=True, repeats=dict.fromkeys(Profile, 1))
+    one = measured("stock/a", run=scaled, scaled_by=scale)
+    other = measured("stock/b", run=scaled, scaled_by=scale, keeps=lambda point: "x")
+    settings = RunSettings(profile=profile, repeats=2)
+    found = make(RecordStore(tmp_path), one, other, settings=settings).finished
+    ramps = [record for record in found if record.experiment == "stock/scale"]
+    if profile is Profile.SMOKE:
+        assert ramps == [], "nothing that depends on it is decided"
+        assert {record.values["y"] for record in found} == {None}
+    else:
+        assert found[:3] == ramps, "one run a point, however many repetitions are asked for"
+        assert {record.values["y"] for record in found[3:]} == {3}
+    again = make(RecordStore(tmp_path), one, settings=settings).finished
+    assert again == [], "once per machine and code"
+
+
 def test_cheapest_first(tmp_path: Path) -> None:
     dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
     watcher = make(RecordStore(tmp_path), dear, cheap)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments.live import _plans
 from experiments.live._six_nodes import KEPT, SPEC
-from experiments.stock._kills import cluster_spec
+from experiments.stock._scale import cluster_spec
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import TOGETHER, Action, ClusterSpec

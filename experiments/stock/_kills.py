@@ -9,19 +9,26 @@ Tolerances stand at the top, each with the date on which it was fixed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from datasets.text import read_lines, text_files
+from experiments.stock._scale import (
+    RATE_PER_S,
+    SCALES,
+    RunScale,
+    cluster_spec,
+    own_workload,
+    spark_conf,
+)
 from harness.claims import Claim, ClaimKind
-from harness.cluster.base import Action, ClusterSpec, Node
+from harness.cluster.base import Node
 from harness.engines.base import Setup
+from harness.engines.calibration import NOTHING_HELD, GridScale
 from harness.engines.disturbances import OF_ONE_FAILURE
 from harness.engines.run import LiveRun, measure
-from harness.errors import UsageError
 from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
@@ -30,8 +37,7 @@ from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
-from workloads.base import Workload, load_workload_file
-from workloads.wordcount import word_count
+from workloads.base import Workload
 
 PUNCTUAL_S = 1.0
 """A failure may begin this much after its planned instant. Fixed on 2026-11-21 before the first
@@ -81,98 +87,19 @@ NOTES = (
     "A recovery's resolution is how much later than the twin's median a window must be to count as "
     "late. An output that had not caught up by the end of the load counts with the time for which "
     "it was watched, as a lower bound.",
-    "The trigger interval is the checkpoint interval. The kill's phase within it is drawn from "
-    "the seed. Whether recovery grows with it is left to the paper profile: with one kill an "
-    "interval, which of Spark's waits the kill meets weighs more.",
+    "The trigger interval is the checkpoint interval. Triggers are multiples of what "
+    "stock/calibration found this machine to hold, the grid's own where it holds the shortest of "
+    "them; a machine that holds nothing is told so instead of being measured. The kill's phase "
+    "within the trigger is drawn from the seed. Whether recovery grows with it is left to the "
+    "paper profile: with one kill an interval, which of Spark's waits the kill meets weighs more.",
     f"Beside it: {PUBLISHED_RECOVERY_S:.0f} s recovery of Structured Streaming after one worker "
     "kill, published by van Dongen and Van den Poel (2021) for 5 workers of 4 CPUs at 18,000 "
     "records/s. Another machine and another job: it stands beside ours, nothing more.",
 )
 
-RATE_PER_S = 500.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How large a profile's runs are."""
-
-    workers_per_rack: int
-    load_s: float
-    kill_at_s: float
-    """Before the phase within the trigger interval is added."""
-    restart_after_s: float
-    warmup_s: float
-    """Load before every run's twin."""
-    first_warmup_s: float
-    """Instead of it, for applications that have run nothing before."""
-    rack_after_s: float | None
-    """From the kill of the worker to that of the rack, long enough for the output to catch up and
-    to be calm; None for one kill alone."""
-    settle_s: float = 5
-    """The first seconds of a pass, which count for no latency."""
-    settled_per_trigger: float = 2.0
-    """More load, kill and repair time per second of trigger interval beyond the first."""
-
-    def stretched_s(self, trigger_s: float) -> float:
-        return self.settled_per_trigger * max(0.0, trigger_s - 1)
-
-
-SCALES: Mapping[Profile, Scale] = {
-    Profile.SMOKE: Scale(
-        workers_per_rack=1,
-        load_s=6,
-        kill_at_s=2,
-        restart_after_s=2,
-        warmup_s=0,
-        first_warmup_s=0,
-        rack_after_s=None,
-        settle_s=1,
-    ),
-    Profile.QUICK: Scale(
-        workers_per_rack=2,
-        load_s=26,
-        kill_at_s=7,
-        restart_after_s=7,
-        warmup_s=12,
-        first_warmup_s=36,
-        rack_after_s=22,
-    ),
-    Profile.PAPER: Scale(
-        workers_per_rack=2,
-        load_s=60,
-        kill_at_s=20,
-        restart_after_s=20,
-        warmup_s=20,
-        first_warmup_s=60,
-        rack_after_s=50,
-    ),
-}
-
-
-def cluster_spec(profile: Profile) -> ClusterSpec:
-    """The cluster of every stock experiment: one shape, so that it stays warm between them."""
-    return ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
-
 
 def point(scheme: str, interval_s: float) -> Point:
     return {"scheme": scheme, "interval_s": interval_s}
-
-
-def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
-    """The user's own settings of Spark. Raises `UsageError` for what is none."""
-    pairs = [text.partition("=") for text in options.get("conf", ())]
-    for key, sign, value in pairs:
-        if not sign or not key.startswith("spark."):
-            raise UsageError(
-                f"--conf {key}{sign}{value} is no setting of Spark's",
-                remedy="write it as --conf spark.locality.wait=0s",
-            )
-    return {key: value for key, _, value in pairs}
-
-
-def keeps(point: Point) -> str:
-    """The applications of a scheme stay between its runs."""
-    return str(point.get("scheme", "checkpoint"))
 
 
 def run_kill(
@@ -184,11 +111,18 @@ def run_kill(
     rate_per_s: float = RATE_PER_S,
 ) -> Outcome:
     """One point: kill a worker, chosen by the seed, and with ``racks`` a whole rack some time
-    after it was restarted. Without a ``workload`` it is the user's own, or word count."""
-    workload = workload or _chosen(context)  # first: a bad file is refused before anything starts
+    after it was restarted. Without a ``workload`` it is the user's own, or word count. Trigger and
+    rate are those that the point says, stretched to what this machine holds."""
+    # First of all: a bad file is refused before anything starts.
+    workload = workload or own_workload(context)
+    stretch = GridScale.read(context.calibration)
+    if stretch is None:
+        return Outcome(values={}, skipped=NOTHING_HELD)
     scale = SCALES[context.profile]
     interval = point["interval_s"]
     assert isinstance(interval, int | float), point
+    interval *= stretch.intervals_times
+    rate_per_s *= stretch.rate_share
     cluster = context.cluster(cluster_spec(context.profile))
     longer_s = scale.stretched_s(interval)
     if racks and scale.rack_after_s is not None:
@@ -209,32 +143,14 @@ def run_kill(
         schedule=_schedule(context, scale, interval, cluster.nodes(), racks=racks),
         timed=context.profile is not Profile.SMOKE,
     )
-    return measure(run, cluster, context)
-
-
-def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
-    """Refuse files of the user's that cannot be used, before any server is started."""
-    if "failures" in options:
-        spec = cluster_spec(profile)
-        read_schedule(Path(options["failures"])).check(
-            nodes=spec.node_names, racks=spec.rack_names, actions=set(Action)
-        )
-    if "text" in options:
-        read_lines(text_files([Path(path) for path in options["text"]]))
-    spark_conf(options)
-    if "workload" in options:
-        load_workload_file(Path(options["workload"]))
-
-
-def _chosen(context: Context) -> Workload:
-    own = context.options.get("workload")
-    if own is not None:
-        return load_workload_file(Path(own))
-    return word_count(text=context.options.get("text", ()), seed=context.seed("text"))
+    outcome = measure(run, cluster, context)
+    return replace(
+        outcome, values={**outcome.values, "trigger_s": interval, "rate_per_s": rate_per_s}
+    )
 
 
 def _schedule(
-    context: Context, scale: Scale, interval_s: float, nodes: Sequence[Node], *, racks: bool
+    context: Context, scale: RunScale, interval_s: float, nodes: Sequence[Node], *, racks: bool
 ) -> Schedule:
     """A worker's kill and, where there is time for two, a rack's later on; each in a phase of the
     trigger interval of its own."""
@@ -263,7 +179,7 @@ def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.D
     """``runs``: a row per run with every number of it and ``restarted_at_s``; what is said of one
     failure is of the first of that ``scope`` ("node" or "rack"), or of the first. ``timeline``: a
     row per run, pass and half second, throughput and latency over time."""
-    runs = _about(results.frame, results.series("recoveries"), scope)
+    runs = _about(as_run(results.frame), results.series("recoveries"), scope)
     order = [name for name in ("workload", "scheme", "interval_s", "repeat") if name in runs]
     return {
         "runs": runs.sort_values(
@@ -273,6 +189,13 @@ def tabulate(results: Results, *, scope: str | None = None) -> Mapping[str, pd.D
             ["run", "pass", "at_s"], ignore_index=True
         ),
     }
+
+
+def as_run(runs: pd.DataFrame) -> pd.DataFrame:
+    """With the triggers that runs really had, where those of the grid were stretched."""
+    if "trigger_s" not in runs:  # records from before there were calibrations
+        return runs
+    return runs.assign(interval_s=runs["trigger_s"].fillna(runs["interval_s"]).astype(float))
 
 
 def _about(runs: pd.DataFrame, recoveries: pd.DataFrame, scope: str | None) -> pd.DataFrame:

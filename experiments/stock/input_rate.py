@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from experiments.stock._kills import check_options, cluster_spec, keeps, spark_conf
+from experiments.stock._scale import check_options, cluster_spec, keeps, spark_conf
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Cluster

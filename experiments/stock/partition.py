@@ -19,13 +19,9 @@ import numpy as np
 import pandas as pd
 
 from experiments.stock._kills import (
-    RATE_PER_S,
-    SCALES,
-    cluster_spec,
     decided,
     hypothesis,
     invariant,
-    keeps,
     mean_gap,
     nothing_dropped,
     really_failed,
@@ -33,6 +29,7 @@ from experiments.stock._kills import (
     tabulate,
     together,
 )
+from experiments.stock._scale import RATE_PER_S, SCALES, cluster_spec, keeps
 from harness.claims import Claim
 from harness.cluster.base import Action
 from harness.engines.base import Setup

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from experiments.stock import worker_kill
+from experiments.stock import calibration, worker_kill
 from experiments.stock._figure import draw_kills
-from experiments.stock._kills import NOTES, check, check_options, keeps, tabulate
+from experiments.stock._kills import NOTES, check, tabulate
+from experiments.stock._scale import check_options, keeps
 from harness.claims import Claim
 from harness.experiment import Experiment, Origin
 
@@ -59,6 +60,7 @@ EXPERIMENT = Experiment(
     figure_size_in=(9.0, 7.0),
     accepts=frozenset({"conf", "failures", "text", "workload"}),
     check=check_options,
+    scaled_by=calibration.EXPERIMENT,
     keeps=keeps,
     smoke_covered_by=worker_kill.EXPERIMENT.id,
 )

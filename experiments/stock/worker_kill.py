@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from experiments.stock import calibration
 from experiments.stock._figure import draw_kills
-from experiments.stock._kills import NOTES, check, check_options, keeps, point, run_kill, tabulate
+from experiments.stock._kills import NOTES, check, point, run_kill, tabulate
+from experiments.stock._scale import check_options, keeps
 from harness.claims import Claim
 from harness.experiment import Context, Experiment, Origin
 from harness.results.record import Outcome, Point, Profile
@@ -72,5 +74,6 @@ EXPERIMENT = Experiment(
     figure_size_in=(9.0, 7.0),
     accepts=frozenset({"conf", "failures", "text", "workload"}),
     check=check_options,
+    scaled_by=calibration.EXPERIMENT,
     keeps=keeps,
 )

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from experiments.stock import calibration
 from experiments.stock._kills import (
     LOCALITY_NOTE,
-    check_options,
     decided,
     hypothesis,
     invariant,
-    keeps,
     mean_gap,
     named,
     nothing_dropped,
@@ -31,6 +30,7 @@ from experiments.stock._kills import (
     tabulate,
     together,
 )
+from experiments.stock._scale import check_options, keeps
 from experiments.stock._workloads import WORKLOADS, workload_of
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
@@ -278,4 +278,5 @@ EXPERIMENT = Experiment(
     keeps=keeps,
     accepts=frozenset({"conf"}),
     check=check_options,
+    scaled_by=calibration.EXPERIMENT,
 )

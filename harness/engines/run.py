@@ -93,7 +93,7 @@ def measure_each(
             duration_s=run.load_s,
         )
     directory = cluster.scratch(f"run-{context.directory.name}")
-    passes = _Passes(run, cluster, engine, directory, context)
+    passes = Passes(run, cluster, engine, directory, context)
     passes.warm_up(run.warmup_s, at_most_s=run.warmup_s if engine.used else run.first_warmup_s)
     broken = {}
     if context.repeat % 2 == 0:
@@ -196,12 +196,13 @@ def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Conte
     return engine
 
 
-class _Passes:
+class Passes:
     """The passes of one run on one engine."""
 
     def __init__(
         self, run: LiveRun, cluster: Cluster, engine: Engine, directory: Path, context: Context
     ) -> None:
+        """``directory``: where the passes keep their files."""
         self._run, self._cluster, self.engine = run, cluster, engine
         self._directory, self._context = directory, context
 
@@ -218,6 +219,7 @@ class _Passes:
             before_s = typical_s
 
     def once(self, name: str, load_s: float, schedule: Schedule) -> PassRecord:
+        """One pass under the run's own setup."""
         self.engine.configure(self._run.setup)
         with self._pass(name, load_s, schedule) as one:
             return one.run()

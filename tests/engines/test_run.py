@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from harness.engines.passes import PassRecord
-from harness.engines.run import _Passes, together
+from harness.engines.run import Passes, together
 from harness.failures.schedule import Schedule
 from harness.results.record import Outcome
 from tests.engines.constructed import record
 
 
-class Warming(_Passes):
+class Warming(Passes):
     """Its batches take what it is told, a piece of load after the other."""
 
     def __init__(self, durations_s: Sequence[float | None]) -> None:

@@ -13,8 +13,9 @@ from confluent_kafka import Producer
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.ownership import ClusterRecords
-from harness.engines import catalogue, passes
+from harness.engines import calibration, catalogue, passes
 from harness.engines.base import EngineKind, Setup
+from harness.engines.calibration import GridScale, calibrate, ladder
 from harness.engines.catalogue import ENGINES, find_engine
 from harness.engines.run import LiveRun, measure
 from harness.errors import UsageError
@@ -55,33 +56,39 @@ class Keeping:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Outcome]]:
-    """Measures the toy under a scheme and a schedule."""
+def toy_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
+    """A broker that is imitated, and one node."""
     broker = Broker()
     monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
     monkeypatch.setattr(passes, "topics", made_when_named)
+    yield cast(Cluster, ToyCluster(broker, tmp_path))
+    broker.close()
+
+
+def live_run(scheme: str, schedule: Schedule) -> LiveRun:
+    return LiveRun(
+        engine="toy",
+        setup=Setup(scheme=scheme),
+        workload=WORKLOAD,
+        interval_s=0.1,
+        rate_per_s=RATE_PER_S,
+        load_s=LOAD_S,
+        warmup_s=0,
+        first_warmup_s=0,
+        settle_s=0.5,
+        schedule=schedule,
+    )
+
+
+@pytest.fixture
+def measured(toy_cluster: Cluster, tmp_path: Path) -> Callable[..., Outcome]:
+    """Measures the toy under a scheme and a schedule."""
 
     def run(scheme: str, schedule: Schedule, repeat: int = 0) -> Outcome:
-        cluster = cast(Cluster, ToyCluster(broker, tmp_path))
-        return measure(
-            LiveRun(
-                engine="toy",
-                setup=Setup(scheme=scheme),
-                workload=WORKLOAD,
-                interval_s=0.1,
-                rate_per_s=RATE_PER_S,
-                load_s=LOAD_S,
-                warmup_s=0,
-                first_warmup_s=0,
-                settle_s=0.5,
-                schedule=schedule,
-            ),
-            cluster,
-            cast(Context, Keeping(tmp_path, repeat)),
-        )
+        context = cast(Context, Keeping(tmp_path, repeat))
+        return measure(live_run(scheme, schedule), toy_cluster, context)
 
-    yield run
-    broker.close()
+    return run
 
 
 @contextmanager
@@ -134,6 +141,25 @@ def test_tentative_results_that_are_corrected_equal_the_twin(
     assert values["corrections"] == values["tentative"] > 0
     assert values["accuracy_first"] < 1
     assert values["accuracy_last"] == 1
+
+
+@pytest.mark.slow
+def test_what_a_machine_holds_is_found_by_the_same_passes(
+    toy_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any machine holds the first rung where the margin is as wide as this."""
+    monkeypatch.setattr(calibration, "MEDIAN_INTERVALS", 1e6)
+    monkeypatch.setattr(calibration, "TAIL_INTERVALS", 1e6)
+    outcome = calibrate(
+        live_run("wait", NO_FAILURES),
+        ladder(0.1, RATE_PER_S),
+        toy_cluster,
+        cast(Context, Keeping(tmp_path)),
+    )
+    (row,) = outcome.series["ramp"].to_dict("records")
+    assert row["why_not"] is None
+    assert 0 < row["latency_median_s"] <= row["latency_slowest_s"]
+    assert GridScale.read(outcome.values) == GridScale()
 
 
 @pytest.mark.slow

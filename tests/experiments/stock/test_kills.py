@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from experiments.stock import rack_kill, worker_kill
-from experiments.stock._kills import catches_up, check, check_options, spark_conf, tabulate
+from experiments.stock._kills import catches_up, check, tabulate
+from experiments.stock._scale import check_options, spark_conf
 from harness.claims import Claim, ClaimKind
 from harness.engines.outcome import judge
 from harness.engines.passes import PassRecord

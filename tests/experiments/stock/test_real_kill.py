@@ -36,6 +36,7 @@ class OneRun:
     root_seed: int = 1
     repeat: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Mapping[str, Any] | None = None
     started: list[Cluster] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     applications: ExitStack = field(default_factory=ExitStack)

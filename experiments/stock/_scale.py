@@ -1,0 +1,132 @@
+"""How large runs of the stock engine are, on which cluster, and with which of the user's options.
+
+`experiments.stock.calibration` and everything that kills start from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datasets.text import read_lines, text_files
+from harness.cluster.base import Action, ClusterSpec
+from harness.errors import UsageError
+from harness.experiment import Context
+from harness.failures.files import read_schedule
+from harness.results.record import Point, Profile
+from workloads.base import Workload, load_workload_file
+from workloads.wordcount import word_count
+
+RATE_PER_S = 500.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScale:
+    """How large a profile's runs are."""
+
+    workers_per_rack: int
+    load_s: float
+    kill_at_s: float
+    """Before the phase within the trigger interval is added."""
+    restart_after_s: float
+    warmup_s: float
+    """Load before every run's twin."""
+    first_warmup_s: float
+    """Instead of it, for applications that have run nothing before."""
+    rack_after_s: float | None
+    """From the kill of the worker to that of the rack, long enough for the output to catch up and
+    to be calm; None for one kill alone."""
+    settle_s: float = 5
+    """The first seconds of a pass, which count for no latency."""
+    settled_per_trigger: float = 2.0
+    """More load, kill and repair time per second of trigger interval beyond the first."""
+
+    def stretched_s(self, trigger_s: float) -> float:
+        return self.settled_per_trigger * max(0.0, trigger_s - 1)
+
+
+SCALES: Mapping[Profile, RunScale] = {
+    Profile.SMOKE: RunScale(
+        workers_per_rack=1,
+        load_s=6,
+        kill_at_s=2,
+        restart_after_s=2,
+        warmup_s=0,
+        first_warmup_s=0,
+        rack_after_s=None,
+        settle_s=1,
+    ),
+    Profile.QUICK: RunScale(
+        workers_per_rack=2,
+        load_s=26,
+        kill_at_s=7,
+        restart_after_s=7,
+        warmup_s=12,
+        first_warmup_s=36,
+        rack_after_s=22,
+    ),
+    Profile.PAPER: RunScale(
+        workers_per_rack=2,
+        load_s=60,
+        kill_at_s=20,
+        restart_after_s=20,
+        warmup_s=20,
+        first_warmup_s=60,
+        rack_after_s=50,
+    ),
+}
+
+
+LEAST_TRIGGER_S: Mapping[Profile, float] = {
+    Profile.SMOKE: 1.0,
+    Profile.QUICK: 2.0,
+    Profile.PAPER: 1.0,
+}
+"""The shortest trigger of the grids of kills: the first that `experiments.stock.calibration`
+tries."""
+
+
+def cluster_spec(profile: Profile) -> ClusterSpec:
+    """The cluster of every stock experiment: one shape, so that it stays warm between them."""
+    return ClusterSpec(racks=2, workers_per_rack=SCALES[profile].workers_per_rack)
+
+
+def spark_conf(options: Mapping[str, Any]) -> dict[str, str]:
+    """The user's own settings of Spark. Raises `UsageError` for what is none."""
+    pairs = [text.partition("=") for text in options.get("conf", ())]
+    for key, sign, value in pairs:
+        if not sign or not key.startswith("spark."):
+            raise UsageError(
+                f"--conf {key}{sign}{value} is no setting of Spark's",
+                remedy="write it as --conf spark.locality.wait=0s",
+            )
+    return {key: value for key, _, value in pairs}
+
+
+def keeps(point: Point) -> str:
+    """The applications of a scheme stay between its runs."""
+    return str(point.get("scheme", "checkpoint"))
+
+
+def check_options(profile: Profile, options: Mapping[str, Any]) -> None:
+    """Refuse files of the user's that cannot be used, before any server is started."""
+    if "failures" in options:
+        spec = cluster_spec(profile)
+        read_schedule(Path(options["failures"])).check(
+            nodes=spec.node_names, racks=spec.rack_names, actions=set(Action)
+        )
+    if "text" in options:
+        read_lines(text_files([Path(path) for path in options["text"]]))
+    spark_conf(options)
+    if "workload" in options:
+        load_workload_file(Path(options["workload"]))
+
+
+def own_workload(context: Context) -> Workload:
+    """The user's own workload, or word count over the user's own text or ours."""
+    own = context.options.get("workload")
+    if own is not None:
+        return load_workload_file(Path(own))
+    return word_count(text=context.options.get("text", ()), seed=context.seed("text"))

@@ -1,0 +1,159 @@
+"""What this machine holds: the shortest trigger at which the stock engine keeps up, with a margin.
+
+Word count under active replication, the heavier of the two schemes, is tried at longer and longer
+triggers until one is held, then at lower rates. The grids of the kills are multiples of what was
+held, so that a slow machine measures recoveries from its regular state and not from a backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.stock._scale import (
+    LEAST_TRIGGER_S,
+    RATE_PER_S,
+    SCALES,
+    check_options,
+    cluster_spec,
+    keeps,
+    own_workload,
+    spark_conf,
+)
+from harness.claims import Claim, ClaimKind
+from harness.experiment import Context, Experiment, Origin
+from harness.figures.style import BLUE, GREY, VERMILION
+from harness.results.record import Outcome, Point, Profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from harness.results.tables import Results
+
+LOAD_S = 8.0
+"""Of a rung, beside some of its triggers."""
+SETTLE_S = 3.0
+
+
+def run(point: Point, context: Context) -> Outcome:
+    """Climb until a rung is held; in the smoke profile one rung, whatever comes of it."""
+    from harness.engines.base import Setup
+    from harness.engines.calibration import calibrate, ladder
+    from harness.engines.run import LiveRun
+    from harness.failures.schedule import NO_FAILURES
+
+    workload = own_workload(context)
+    scale, smoke = SCALES[context.profile], context.profile is Profile.SMOKE
+    rungs = ladder(LEAST_TRIGGER_S[context.profile], RATE_PER_S)
+    ramp = LiveRun(
+        workload=workload,
+        setup=Setup(
+            scheme=str(point["scheme"]), brief=smoke, parameters=spark_conf(context.options)
+        ),
+        interval_s=rungs[0].interval_s,
+        rate_per_s=rungs[0].rate_per_s,
+        load_s=LOAD_S,
+        warmup_s=scale.warmup_s,
+        first_warmup_s=scale.first_warmup_s,
+        settle_s=SETTLE_S,
+        schedule=NO_FAILURES,
+    )
+    cluster = context.cluster(cluster_spec(context.profile))
+    return calibrate(ramp, rungs[:1] if smoke else rungs, cluster, context)
+
+
+def table(results: Results) -> pd.DataFrame:
+    """A row per pass of the ramp, in the order in which they were made."""
+    return results.series("ramp", ["scheme", "held_interval_s", "held_rate_per_s"])
+
+
+def claims(table: pd.DataFrame) -> Sequence[Claim]:
+    """What was held, and whether the grids had to be stretched for it."""
+    from harness.engines.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
+
+    held, first = table[table["held"].astype(bool)], table.iloc[0]
+    measured = {
+        "held_interval_s": None if held.empty else float(held["interval_s"].iloc[0]),
+        "held_rate_per_s": None if held.empty else float(held["rate_per_s"].iloc[0]),
+    }
+    return [
+        Claim(
+            text="This machine holds the shortest trigger of the grids at their rate, with a "
+            f"margin: the median window takes at most {MEDIAN_INTERVALS:g} triggers and the "
+            f"slowest at most {TAIL_INTERVALS:g}",
+            kind=ClaimKind.HYPOTHESIS,
+            held=bool(
+                len(held)
+                and measured["held_interval_s"] == first["interval_s"]
+                and measured["held_rate_per_s"] == first["rate_per_s"]
+            ),
+            measured=measured,
+        ),
+        Claim(
+            text="It holds some trigger and some rate, so that kills can be measured on it",
+            kind=ClaimKind.HYPOTHESIS,
+            held=bool(len(held)),
+            measured=measured,
+        ),
+    ]
+
+
+def draw(table: pd.DataFrame, figure: Figure) -> None:
+    """Median and slowest window of every pass, in triggers, beside what is allowed."""
+    from harness.engines.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
+
+    axes = figure.subplots()
+    place = np.arange(len(table))
+    for column, limit, color, label in (
+        ("latency_median_s", MEDIAN_INTERVALS, BLUE, "median window"),
+        ("latency_slowest_s", TAIL_INTERVALS, VERMILION, "slowest window"),
+    ):
+        triggers = table[column].astype(float) / table["interval_s"]
+        axes.plot(place, triggers, color=color, marker="o", linestyle="none", label=label)
+        axes.axhline(limit, color=color, linestyle="--", linewidth=1)
+    names = [
+        f"{row.interval_s:g} s\n{row.rate_per_s:g}/s\n{'held' if row.held else 'not held'}"
+        for row in table.itertuples()
+    ]
+    axes.set_xticks(place, names)
+    axes.set_xlim(-0.5, len(table) - 0.5)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("latency (triggers); dashed: allowed")
+    axes.grid(visible=True, axis="y", color=GREY, alpha=0.3)
+    axes.legend()
+
+
+EXPERIMENT = Experiment(
+    id="stock/calibration",
+    paper="Faultline",
+    figure="calibration",
+    title="The shortest trigger that this machine holds",
+    statement="A machine that keeps up with a margin can tell a failure's delay from its own.",
+    origin=Origin.MEASURED,
+    chooses=["harness.engines.structured.engine"],
+    grid={profile: [{"scheme": "active"}] for profile in Profile},
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 100, Profile.PAPER: 130},
+    run=run,
+    table=table,
+    draw=draw,
+    claims=claims,
+    notes=(
+        "Made once for a machine and a code, before the experiments whose grids rest on it; "
+        "./faultline run stock/calibration --again makes it anew.",
+        "Triggers of 1, 1.5, 2, 3 and 4 times the grid's shortest at its rate, then the longest at "
+        "a half and a quarter of the rate, until one is held. A rung whose median alone is within "
+        "the margin is tried twice. Without a failure; two applications with two executors each.",
+        "Its applications stay for the runs that follow, which then need no long warm-up: it costs "
+        "one pass of some 20 s where the first rung is held.",
+    ),
+    figure_size_in=(6.5, 3.5),
+    smoke_covered_by="stock/worker-kill",
+    keeps=keeps,
+    once=True,
+    accepts=frozenset({"conf", "text", "workload"}),
+    check=check_options,
+)

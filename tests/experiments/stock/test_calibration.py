@@ -1,0 +1,112 @@
+"""What the ramp says, and what the kills make of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from experiments.stock import _kills, calibration, rack_kill, worker_kill, workload_kill
+from harness.cluster.base import Node
+from harness.engines.calibration import Tried, climb, ladder, told
+from harness.engines.run import LiveRun
+from harness.experiment import Context
+from harness.figures.style import new_figure, styled
+from harness.results.record import Outcome, Profile
+from harness.results.tables import Results
+from tests.engines.test_calibration import tried
+
+HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
+NOTHING = {"intervals_times": None, "rate_share": None}
+NODES = [Node(name=f"r{r}n1", rack=f"r{r}", worker=f"r{r}w1", host=f"127.0.{r}.1") for r in (1, 2)]
+
+
+def shown(outcome: Outcome, tmp_path: Path) -> pd.DataFrame:
+    outcome.series["ramp"].to_parquet(tmp_path / "ramp.parquet", index=False)
+    row = {**outcome.values, "scheme": "active", "repeat": 0, "run": "only"}
+    return calibration.table(Results(pd.DataFrame([row]), {"only": tmp_path}))
+
+
+@pytest.mark.parametrize(
+    ("medians", "held"),
+    [([1.0], (True, True)), ([3.0, 1.0], (False, True)), ([3.0] * 7, (False, False))],
+)
+def test_the_claims_say_what_was_held(
+    tmp_path: Path, medians: list[float], held: tuple[bool, bool]
+) -> None:
+    rungs, left = ladder(2.0, 500.0), iter(medians)
+
+    def attempt(rung: Any) -> Tried:
+        return tried(rung, median := next(left), median)
+
+    table = shown(told(rungs[0], climb(rungs, attempt)), tmp_path)
+    assert tuple(claim.held for claim in calibration.claims(table)) == held
+    with styled():
+        calibration.draw(table, figure := new_figure((6, 3)))
+    assert len(figure.axes[0].get_xticks()) == len(medians)
+
+
+class Machine:
+    """A context of a machine whose calibration said that."""
+
+    profile, root_seed, repeat = Profile.QUICK, 1, 0
+
+    def __init__(self, found: dict[str, Any] | None) -> None:
+        self.calibration = found
+        self.options: dict[str, Any] = {}
+
+    def seed(self, *names: str | int) -> int:
+        return 7
+
+    def cluster(self, spec: object) -> object:
+        return SimpleNamespace(nodes=lambda: NODES)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[LiveRun]:
+    """What would have been measured."""
+    found: list[LiveRun] = []
+
+    def measure(run: LiveRun, *_: object) -> Outcome:
+        found.append(run)
+        return Outcome(values={"results": 1})
+
+    monkeypatch.setattr(_kills, "measure", measure)
+    return found
+
+
+def outcome_on(found: dict[str, Any] | None) -> Outcome:
+    return worker_kill.run(_kills.point("checkpoint", 2), cast(Context, Machine(found)))
+
+
+def test_grids_are_multiples_of_what_the_machine_holds(runs: list[LiveRun]) -> None:
+    plain, slow = outcome_on(None), outcome_on(HELD_TWICE)
+    assert [run.interval_s for run in runs] == [2.0, 4.0]
+    assert [run.rate_per_s for run in runs] == [500.0, 250.0]
+    assert runs[1].load_s > runs[0].load_s
+    assert (plain.values["trigger_s"], slow.values["trigger_s"]) == (2.0, 4.0)
+    late = [event.at_s for event in runs[1].schedule.events]
+    assert max(late) < runs[1].load_s, "the kills come while there is load"
+
+
+def test_a_machine_that_holds_nothing_is_told_so_and_not_measured(runs: list[LiveRun]) -> None:
+    outcome = outcome_on(NOTHING)
+    assert outcome.skipped
+    assert "--again" in outcome.skipped, "the way out"
+    assert runs == []
+
+
+def test_the_table_shows_the_trigger_that_a_run_really_had() -> None:
+    frame = pd.DataFrame({"interval_s": [2, 2, 6], "trigger_s": [4.0, None, 6.0]})
+    assert _kills.as_run(frame)["interval_s"].tolist() == [4.0, 2.0, 6.0]
+    old = frame[["interval_s"]]
+    assert _kills.as_run(old).equals(old), "from before there were calibrations"
+
+
+def test_everything_that_kills_is_scaled_by_it() -> None:
+    for module in (worker_kill, rack_kill, workload_kill):
+        assert module.EXPERIMENT.scaled_by is calibration.EXPERIMENT
+        assert module.EXPERIMENT.accepts <= calibration.EXPERIMENT.accepts | {"failures"}
