@@ -22,6 +22,7 @@ from harness.errors import UsageError
 from harness.experiment import Context, Kept
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.load import generator
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome
 from tests.cluster.test_neighbours import cluster_of
@@ -57,7 +58,9 @@ class Keeping:
 
 @pytest.fixture
 def toy_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
-    """A broker that is imitated, and one node."""
+    """A broker that is imitated, and one node; a machine that is too busy to send in time says
+    nothing about the judge."""
+    monkeypatch.setattr(generator, "LATE_SHARE", 1.0)
     broker = Broker()
     monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
     monkeypatch.setattr(passes, "topics", made_when_named)
