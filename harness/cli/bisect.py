@@ -26,28 +26,29 @@ Examples:
 @click.option(
     "--pairs",
     type=click.IntRange(min=5),
-    default=12,
-    show_default=True,
-    help="Pairs of samples for each revision.",
+    default=None,
+    help="Pairs of samples for each revision.  [default: 12; 6 of what live engines cost]",
 )
 @json_option
-def command(metric: str, good: str, bad: str, pairs: int, as_json: bool) -> None:
+def command(metric: str, good: str, bad: str, pairs: int | None, as_json: bool) -> None:
     """Find the first revision after GOOD, up to BAD, that makes METRIC worse.
 
     METRIC is a name that `./faultline nightly` prints, and each step compares a revision with GOOD
     by its statistics. Of merges, only first parents are tried. A revision that does not build is
-    left out and named.
+    left out and named. A step of a live metric starts two clusters and takes some eight minutes.
     """
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
     from harness.nightly import revisions
     from harness.nightly.bisect import bisect
-    from harness.nightly.metrics import chosen
-    from harness.nightly.sampling import gather
+    from harness.nightly.gate import LIVE_PAIRS, PAIRS, pairs_of
+    from harness.nightly.metrics import chosen_with_live
     from harness.nightly.statistics import Pairs
     from harness.seeds import DEFAULT_SEED, derive_seed
 
-    (loop,) = chosen((metric,))
+    loops, ratios = chosen_with_live((metric,))
+    wanted = loops[0] if loops else ratios[0]
+    pairs = pairs or (LIVE_PAIRS if ratios else PAIRS)
     first, last = revisions.resolve(good), revisions.resolve(bad)
     candidates = revisions.between(first, last)
     if not candidates:
@@ -59,7 +60,7 @@ def command(metric: str, good: str, bad: str, pairs: int, as_json: bool) -> None
 
     def measure(revision: revisions.Revision, count: int, seed: int) -> Pairs:
         side = revisions.build(revision, report=to_stderr)
-        return gather([loop], baseline, side, pairs=count, seed=seed).pairs[loop.name]
+        return pairs_of(wanted, baseline, side, pairs=count, seed=seed, report=to_stderr)
 
     found = bisect(
         candidates,
@@ -84,10 +85,7 @@ def _words(step: Step) -> str:
 
 
 def _ratio(found: Comparison) -> str:
-    return (
-        f"{found.ratio:.3f} times (99 % interval {found.low:.3f} to {found.high:.3f}) "
-        "the processor time"
-    )
+    return f"{found.ratio:.3f} times (99 % interval {found.low:.3f} to {found.high:.3f}) the cost"
 
 
 def _document(found: Found, metric: str, good: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from harness.nightly.statistics import (
     MINIMUM_EFFECT,
     Change,
     Decision,
+    Pairs,
     decide,
 )
 from harness.results.provenance import (
@@ -122,6 +123,23 @@ def compare_live(
     if not ratios:
         return Gathered({}, {}), {}
     return _decide_all(ratios, look, last=last, seed=seed, report=report)
+
+
+def pairs_of(
+    metric: HotLoop | LiveRatio,
+    baseline: Side,
+    other: Side,
+    *,
+    pairs: int,
+    seed: int,
+    report: Notify,
+) -> Pairs:
+    """One metric of two sides, whatever its kind: what bisection asks for at each revision."""
+    if isinstance(metric, LiveRatio):
+        found = gather_live([metric], baseline, other, pairs=pairs, seed=seed, report=report)
+    else:
+        found = gather([metric], baseline, other, pairs=pairs, seed=seed, report=report)
+    return found.pairs[metric.name]
 
 
 def _decide_all(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.nightly import live
-from harness.nightly.gate import compare_live
+from harness.nightly.gate import compare_live, pairs_of
 from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
 from harness.nightly.sampling import Side
 from harness.nightly.statistics import Change
@@ -128,6 +128,17 @@ def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
         "live_latency": Change.WORSE,
     }
     assert len(log.read_text().splitlines()) == 2 * 4 * 6, "a second look took fresh passes"
+
+
+def test_bisection_asks_for_a_live_ratio_as_for_a_hot_loop(log: Path) -> None:
+    (ratio,) = chosen_with_live(("live_cpu",))[1]
+    found = pairs_of(
+        ratio, side(log, "old"), side(log, "new", tasks=2.0), pairs=5, seed=1,
+        report=lambda text: None,
+    )  # fmt: skip
+    compared = found.compare(seed=1)
+    assert compared is not None
+    assert compared.ratio == pytest.approx(2.0)
 
 
 def test_live_ratios_are_chosen_by_name_like_hot_loops() -> None:
