@@ -36,7 +36,7 @@ from experiments.live._rates import (
 from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
-from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
+from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION, plain_ticks
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -162,12 +162,14 @@ def _draw_rates(axes: Axes, rates: pd.DataFrame) -> None:
             linewidths=0,
             label=f"{_called(engine)}, {workload}",
         )
-    axes.axvline(BOUND_S * 1000, color=VERMILION, linewidth=0.8, linestyle="--")
+    axes.axvline(BOUND_S * 1000, color=VERMILION, linewidth=0.8, linestyle="--",
+                 label="bound of latency")  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
+    plain_ticks(axes.xaxis, axes.yaxis)
     axes.set_xlabel("median latency from the window's end (ms)")
     axes.set_ylabel("1,000 records per core-second")
-    axes.set_title("a mark per run; size: records/s")
+    axes.set_title("cost and latency (a larger mark: more records/s)")
     axes.legend(fontsize=7)
 
 
@@ -179,7 +181,7 @@ def _draw_saturation(axes: Axes, full: pd.DataFrame) -> None:
     axes.bar_label(bars, fmt="%.0f", fontsize=7)
     axes.tick_params(axis="x", labelsize=7)
     axes.set_ylabel("1,000 records per core-second")
-    axes.set_title("saturated, latency of no interest")
+    axes.set_title("saturated, without a bound of latency")
 
 
 def _draw_parts(axes: Axes, rates: pd.DataFrame) -> None:
@@ -198,7 +200,7 @@ def _draw_parts(axes: Axes, rates: pd.DataFrame) -> None:
         left = [at + value for at, value in zip(left, values, strict=True)]
     axes.tick_params(axis="y", labelsize=7)
     axes.set_xlabel("CPU per record (µs)")
-    axes.set_title("where it goes, best run of each")
+    axes.set_title("what a record costs, best run of each")
     axes.legend(fontsize=7)
 
 
@@ -225,7 +227,8 @@ def _draw_kills(axes: Axes, kills: pd.DataFrame) -> None:
     axes.set_xlabel("kill to restored (ms)")
     axes.set_ylabel("share of kills")
     axes.set_xlim(left=0)
-    axes.set_title("task engine, nodes killed")
+    axes.set_ylim(0, 1.02)
+    axes.set_title("task engine: recoveries of killed nodes")
     axes.legend(fontsize=7)
 
 

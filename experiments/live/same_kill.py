@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
-from harness.figures.style import BLUE, GREEN, GREY, VERMILION, stamp
+from harness.figures.style import BLUE, GREEN, GREY, VERMILION, plain_ticks, stamp
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
         axes.axvline(0, color=VERMILION, linewidth=1)
         if len(windows):
             axes.set_yscale("log")
+            plain_ticks(axes.yaxis)
         axes.set_ylabel("results late by (s)")
         axes.legend(loc="best")
     panels[0].annotate(

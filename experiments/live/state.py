@@ -21,7 +21,7 @@ from experiments.live._kills import measure_kills
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
-from harness.figures.style import BLUE, ORANGE
+from harness.figures.style import BLUE, ORANGE, plain_ticks
 from harness.results.record import Outcome, Point, Profile, Scalar
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
         for axes in (by_size, by_rate):
             axes.set_xscale("log")
             axes.set_yscale("log")
+            plain_ticks(axes.xaxis, axes.yaxis)
     by_size.legend()
 
 

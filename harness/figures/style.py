@@ -15,6 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -159,6 +160,19 @@ def not_measured(axes: Axes) -> None:
         0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", va="center",
         color=GREY, fontsize=9,
     )  # fmt: skip
+
+
+def plain_ticks(*axes: Axis) -> None:
+    """Write the ticks of logarithmic axes as plain numbers: 0.1, 1, 10, and 2 and 5 between them
+    where an axis is shorter than two decades. Call it after the limits are final."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        steps = (1.0,) if high > 100 * low else (1.0, 2.0, 5.0)
+        axis.set_major_locator(LogLocator(10, subs=steps))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def stamp(figure: Figure, text: str) -> None:
