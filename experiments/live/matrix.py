@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.live import _plans
+from experiments.live._matrix_figure import CORRELATED, FAILURES, draw_matrix
 from experiments.live._six_nodes import KEPT, SPEC
 from experiments.stock._scale import cluster_spec
 from experiments.stock._workloads import WORKLOADS
@@ -26,13 +26,12 @@ from harness.engines.run import LiveRun, Variant, lacking, measure_each, togethe
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.generators import Repair, exponential, one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.figures.style import BLACK, GREY, SCHEMES, Look, stamp
+from harness.figures.style import GREY, SCHEMES, Look
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TASKS, STOCK = "tasks", "structured"
@@ -69,11 +68,6 @@ LOOKS: Mapping[str, Look] = {
     )
     for name, contender in CONTENDERS.items()
 }
-EXPONENTIAL, CORRELATED = "exponential", "correlated"
-FAILURES = (EXPONENTIAL, CORRELATED)
-BRIEFLY_S = 1e-3
-"""Where the axis of recoveries begins."""
-HATCHES = {EXPONENTIAL: "", CORRELATED: "////"}
 BATCH_S = 0.5
 TRIGGER_S = 1.0
 """Of the stock engine."""
@@ -239,120 +233,8 @@ def table(results: Results) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
-    """Above the matrix: per workload, the papers' recovery and the accuracy of what came first.
-    Below the trade: what a scheme spends without a failure against what it saves in one, a point a
-    scheme; a line joins those that no other scheme beats in both."""
-    halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1))
-    above, below = halves
-    shown = [name for name in CONTENDERS if name in set(table["scheme"])]
-    bars = above.subplots(2, len(WORKLOADS), sharey="row", squeeze=False)
-    trade = below.subplots(2, len(WORKLOADS), sharey="row", sharex="col", squeeze=False)
-    for column, (workload, scaled) in enumerate(WORKLOADS.items()):
-        mine = table[table["workload"] == workload]
-        _bars(bars[0][column], mine, "paper_recovery_s", shown)
-        _bars(bars[1][column], mine, "paper_accuracy_first", shown)
-        bars[0][column].set_title(scaled.label, loc="left")
-        bars[0][column].set_xticklabels([])
-        points = trades(mine)
-        _trade(trade[0][column], points, "lost")
-        _trade(trade[1][column], points, "back_s")
-        trade[1][column].set_xlabel("processor time, no failure (s)")
-    for axes in (*bars[0], *trade[1]):
-        axes.set_yscale("log")
-    bars[0][0].set_ylim(bottom=BRIEFLY_S)
-    bars[0][0].set_ylabel("from the detection until\nall tasks are back (s, log.)")
-    bars[1][0].set_ylabel("accuracy of the first\nversions (share)")
-    trade[0][0].set_ylabel("accuracy lost (share)")
-    trade[1][0].set_ylabel("until all tasks\nare back (s, log.)")
-    _legends(above, below, shown)
-    cells = table.groupby(["workload", "scheme", "failures"]).size()
-    runs = int(cells.max()) if len(cells) else 0
-    stamp(figure, f"{'1 run' if runs == 1 else f'{runs} runs'} a cell; 2 racks on one machine")
-
-
-def _bars(axes: Axes, mine: pd.DataFrame, measure: str, shown: Sequence[str]) -> None:
-    """A pair of bars per scheme. Where there is no bar, a dash means that the value was not
-    measured, and a 0 that it is zero."""
-    at_the_foot: Any = {"xycoords": ("data", "axes fraction"), "ha": "center"}
-    for number, name in enumerate(shown):
-        for offset, failures in zip((-0.2, 0.2), FAILURES, strict=True):
-            rows = mine[(mine["scheme"] == name) & (mine["failures"] == failures)]
-            value = pd.to_numeric(rows[measure]).mean()
-            if np.isnan(value):
-                axes.annotate("–", (number + offset, 0.01), **at_the_foot, color=GREY)
-                continue
-            if value == 0:
-                axes.annotate("0", (number + offset, 0.01), **at_the_foot, color=LOOKS[name].color)
-                continue
-            axes.bar(
-                number + offset, value, width=0.38, color=LOOKS[name].color,
-                hatch=HATCHES[failures], edgecolor="white",
-            )  # fmt: skip
-    labels = [name.replace(" ", "\n").replace("+", "\n+") for name in shown]
-    axes.set_xticks(range(len(shown)), labels)
-    axes.set_xlim(-0.5, len(shown) - 0.5)
-    axes.tick_params(axis="x", labelsize=6)
-    axes.grid(axis="x", visible=False)
-
-
-def trades(mine: pd.DataFrame) -> pd.DataFrame:
-    """Per scheme, over both models of failure: ``spent`` (processor seconds of the twin), ``lost``
-    (of the accuracy of first versions), ``back_s`` (from a detection until all tasks
-    are back, the papers' recovery latency); each over the cells where it was
-    measured, None where it was in none."""
-    numbers = mine.assign(
-        spent=pd.to_numeric(mine["twin_cpu_s"]),
-        lost=1 - pd.to_numeric(mine["paper_accuracy_first"]),
-        back_s=pd.to_numeric(mine["paper_recovery_s"]),
-    )
-    return numbers.groupby("scheme", sort=False)[["spent", "lost", "back_s"]].mean()
-
-
-def frontier(points: pd.DataFrame, measure: str) -> list[str]:
-    """The schemes that no other beats in what is spent and in ``measure``, cheapest first."""
-    known = points[["spent", measure]].dropna().sort_values(["spent", measure])
-    best, chosen = np.inf, []
-    for name, row in known.iterrows():
-        if row[measure] < best:
-            best = float(row[measure])
-            chosen.append(str(name))
-    return chosen
-
-
-def _trade(axes: Axes, points: pd.DataFrame, measure: str) -> None:
-    best = frontier(points, measure)
-    line = points.loc[best]
-    axes.plot(line["spent"], line[measure], color=BLACK, linewidth=0.8, zorder=1)
-    for name, row in points[["spent", measure]].dropna().iterrows():
-        look = LOOKS[str(name)]
-        axes.plot(
-            [row["spent"]], [row[measure]], color=look.color, marker=look.marker, markersize=8,
-            linestyle="none", markeredgecolor=BLACK if name in best else look.color,
-        )  # fmt: skip
-    axes.margins(x=0.15, y=0.1)
-
-
-def _legends(above: Any, below: Any, shown: Sequence[str]) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    models = [
-        Patch(facecolor="#999999", edgecolor="white", hatch=HATCHES[model], label=label)
-        for model, label in (
-            (EXPONENTIAL, "nodes fail at exponential times"),
-            (CORRELATED, "all nodes of a rack at once"),
-        )
-    ]
-    above.legend(handles=models, loc="outside upper center", ncols=2)
-    marks = [
-        Line2D([], [], color=LOOKS[n].color, marker=LOOKS[n].marker, linestyle="none", label=n)
-        for n in shown
-    ]
-    line = Line2D(
-        [], [], color=BLACK, linewidth=0.8, marker="o", markerfacecolor="white",
-        label="no other scheme beats these",
-    )  # fmt: skip
-    below.legend(handles=[*marks, line], loc="outside lower center", ncols=len(shown) + 1)
+    """The matrix above, and below it what schemes spend and what they save."""
+    draw_matrix(table, figure, LOOKS)
 
 
 def claims(table: pd.DataFrame) -> Sequence[Claim]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.live import _plans, matrix
+from experiments.live import _matrix_figure, _plans, matrix
 from experiments.live._six_nodes import SPEC
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind
@@ -27,7 +27,7 @@ def made_up() -> pd.DataFrame:
     cells = [
         {**point, "failures": failures}
         for point in matrix.EXPERIMENT.grid[Profile.PAPER]
-        for failures in matrix.FAILURES
+        for failures in _matrix_figure.FAILURES
     ]
     for point in cells:
         replicated = point["scheme"] == "full replication"
@@ -116,7 +116,7 @@ def test_every_stock_worker_that_is_killed_is_restarted_and_one_lives(
     scale = matrix.SCALES[profile]
     contender = matrix.CONTENDERS["stock active"]
     context = cast(Context, SmokeContext(matrix.EXPERIMENT))
-    schedule = matrix._schedule(matrix.EXPONENTIAL, contender, scale, context, workload)
+    schedule = matrix._schedule(_matrix_figure.EXPONENTIAL, contender, scale, context, workload)
     away: set[str] = set()
     for event in schedule.events:
         if event.action is Action.KILL:
@@ -140,17 +140,19 @@ def test_the_frontier_holds_what_no_other_scheme_beats() -> None:
         {"spent": [5.0, 9.0, 7.0, 8.0], "lost": [0.3, 0.0, 0.3, None]},
         index=["cheap", "whole", "beaten", "unknown"],
     )
-    assert matrix.frontier(points, "lost") == ["cheap", "whole"]
+    assert _matrix_figure.frontier(points, "lost") == ["cheap", "whole"]
 
 
 def test_a_trade_is_over_the_cells_that_were_measured() -> None:
     table = made_up()
     mine = table[table["workload"] == "word-count"].copy()
-    mine["paper_recovery_s"] = mine["paper_recovery_s"].where(mine["failures"] == matrix.CORRELATED)
-    assert matrix.trades(mine).loc["checkpoint", "back_s"] == pytest.approx(2.0)
+    mine["paper_recovery_s"] = mine["paper_recovery_s"].where(
+        mine["failures"] == _matrix_figure.CORRELATED
+    )
+    assert _matrix_figure.trades(mine).loc["checkpoint", "back_s"] == pytest.approx(2.0)
     mine["paper_recovery_s"] = None
-    assert matrix.trades(mine)["back_s"].isna().all()
-    assert matrix.trades(mine)["lost"].notna().all()
+    assert _matrix_figure.trades(mine)["back_s"].isna().all()
+    assert _matrix_figure.trades(mine)["lost"].notna().all()
 
 
 def test_it_is_drawn() -> None:
@@ -198,7 +200,7 @@ def test_every_schedule_kills_something_in_time(profile: Profile, name: str) -> 
     context = cast(Context, SmokeContext(matrix.EXPERIMENT))
     scale = matrix.SCALES[profile]
     for workload in _plans.WORKLOADS:
-        for model in matrix.FAILURES:
+        for model in _matrix_figure.FAILURES:
             schedule = matrix._schedule(model, contender, scale, context, workload)
             kills = [event for event in schedule.events if event.action is Action.KILL]
             assert kills

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from experiments.live import _topology, recovery
-from experiments.live.recovery import CORRELATED, FAILURES, SCALES, SINGLE
+from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE
+from experiments.live.recovery import SCALES
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context
 from harness.figures.style import new_figure, styled

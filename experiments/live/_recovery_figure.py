@@ -1,0 +1,90 @@
+"""The figure of `experiments.live.recovery`: a mark per contender, engine, window and rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from experiments.live import _topology
+from experiments.live._judged import in_time
+from experiments.live._topology import LIVE, PACED, SIMULATED
+from harness.figures.style import BLUE, GREY, stamp
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SINGLE, CORRELATED = "single node", "all 15 nodes"
+FAILURES = (SINGLE, CORRELATED)
+LOOKS = {
+    "Active-5s": (BLUE, "s"), "CKP-5s": ("#E08A5B", "v"), "CKP-30s": ("#8C3D00", "^"),
+    "Storm": (GREY, "X"),
+}  # fmt: skip
+"""Colour and marker by contender, in the order of the papers' legend."""
+ENGINES = {SIMULATED: 0.0, PACED: 0.5, LIVE: 1.0}
+"""How dark each engine's marker is filled: hollow, half, full."""
+
+
+def draw_latencies(latencies: pd.DataFrame, figure: Figure) -> None:
+    """A panel per failure; groups of (window, rate) as in the papers, a marker per contender."""
+    groups = list(dict.fromkeys(zip(latencies["window_s"], latencies["rate"], strict=True)))
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, failure in zip(panels, FAILURES, strict=True):
+        _panel(axes, latencies[latencies["failure"] == failure], groups)
+        axes.set_title(failure, loc="left")
+    faster = float(latencies["faster"].max()) if len(latencies) else 1.0
+    panels[0].set_ylabel("recovery latency (s, logarithmic)" + in_time(faster))
+    _legend(figure, latencies)
+    stamp(
+        figure,
+        "34 processes of one machine, killed for real, and the same in virtual time; speed of a "
+        f"node chosen: {_topology.TUPLES_PER_S:,.0f} tuples/s",
+    )
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[tuple[float, int]]) -> None:
+    width = 0.8 / len(LOOKS)
+    for number, contender in enumerate(LOOKS):
+        for engine in ENGINES:
+            mine = rows[(rows["contender"] == contender) & (rows["engine"] == engine)]
+            colour, marker = LOOKS[contender]
+            shift = (list(ENGINES).index(engine) - 1) * width / 4
+            for _, row in mine.iterrows():
+                place = groups.index((row["window_s"], row["rate"]))
+                x = place + (number - (len(LOOKS) - 1) / 2) * width + shift
+                axes.plot(
+                    [x], [max(row["mean"], 1e-4)], marker=marker, color=colour, linestyle="none",
+                    markersize=6, **_filling(engine, colour),
+                )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(groups)), [f"window {w:g} s\n{r:,} tuples/s" for w, r in groups])
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.set_xlabel("window length in the papers and rate of each source task")
+
+
+def _filling(engine: str, colour: str) -> dict[str, Any]:
+    if engine == SIMULATED:
+        return {"markerfacecolor": "none"}
+    if engine == LIVE:
+        return {"markerfacecolor": colour, "fillstyle": "full"}
+    return {"fillstyle": "left", "markerfacecoloralt": "white"}
+
+
+def _legend(figure: Figure, latencies: pd.DataFrame) -> None:
+    from matplotlib.lines import Line2D
+
+    shown = [
+        Line2D([], [], color=LOOKS[c][0], marker=LOOKS[c][1], linestyle="none", label=c)
+        for c in LOOKS
+        if c in set(latencies["contender"])
+    ]
+    shown += [
+        Line2D(
+            [], [], color="#444444", marker="o", linestyle="none", label=e, **_filling(e, "#444444")
+        )
+        for e in ENGINES
+        if e in set(latencies["engine"])
+    ]
+    figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
