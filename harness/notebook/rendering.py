@@ -48,7 +48,7 @@ def render(notebook: Path, folder: Path) -> Path:
             resources={"metadata": {"path": str(ROOT)}},
         )
         try:
-            client.execute()
+            client.execute(cleanup_kc=True)  # else it leaves a kernel that was given to it
         except CellExecutionError as error:
             raise EnvironmentFailure(
                 f"{notebook.name}: a cell failed: {error.ename}: {error.evalue}",

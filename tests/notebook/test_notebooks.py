@@ -77,7 +77,9 @@ def rendered(source: str, place: Path) -> subprocess.CompletedProcess[str]:
     (place / "work").mkdir()
     script = (
         "import sys; from pathlib import Path; from harness.notebook import rendering as r;"
-        "r.render(Path(sys.argv[1]), Path(sys.argv[2]))"
+        "r.render(Path(sys.argv[1]), Path(sys.argv[2]));"
+        "import psutil; left = psutil.Process().children(recursive=True);"
+        "sys.exit(f'still running: {left}' if left else 0)"
     )
     return subprocess.run(
         [sys.executable, "-P", "-c", script, str(place / "one.ipynb"), str(place / "html")],
