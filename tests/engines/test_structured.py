@@ -11,6 +11,7 @@ from harness.child import Child, Event
 from harness.cluster.base import Cluster
 from harness.engines.structured.applications import Application
 from harness.engines.structured.engine import StructuredEngine
+from harness.engines.structured.settings import BRIEF, application_conf
 from harness.errors import EnvironmentFailure
 
 
@@ -66,3 +67,18 @@ def test_applications_whose_query_did_not_end_are_not_used_again(tmp_path: Path)
         hung.end()
     with pytest.raises(EnvironmentFailure, match="did not end"):
         hung.check()
+
+
+def test_only_what_says_nothing_of_times_leaves_sparks_defaults() -> None:
+    cluster = {"spark.driver.extraJavaOptions": "-XX:-UsePerfData"}
+    brief, usual = (
+        application_conf(cluster, name="x", cores=2, brief=brief) for brief in (True, False)
+    )
+    assert BRIEF in brief["spark.driver.extraJavaOptions"]
+    assert brief["spark.locality.wait"] == "0s"
+    assert BRIEF not in usual["spark.driver.extraJavaOptions"]
+    assert "spark.locality.wait" not in usual
+    own = application_conf(
+        cluster, name="x", cores=2, brief=True, own={"spark.locality.wait": "1s"}
+    )
+    assert own["spark.locality.wait"] == "1s", "the user's own settings come before all of ours"

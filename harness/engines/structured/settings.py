@@ -13,6 +13,9 @@ FILE_MANAGER = (
 
 BRIEF = "-XX:TieredStopAtLevel=1"
 """Compile quickly rather than well: for runs that end before the better code would pay."""
+BRIEF_SETTINGS = {"spark.locality.wait": "0s"}
+"""Of the same runs, which say nothing of times: after a kill no task waits seconds for a place near
+its state."""
 
 
 def application_conf(
@@ -51,5 +54,6 @@ def application_conf(
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
         # Progress is read from the query; nobody scrapes Spark's own metrics.
         "spark.sql.streaming.metricsEnabled": "false",
+        **(BRIEF_SETTINGS if brief else {}),
         **(own or {}),
     }
