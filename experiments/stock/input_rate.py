@@ -51,7 +51,7 @@ missed a batch exceeds at any rate."""
 SETTLE_S = 5.0
 RATES_PER_S: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: [1_000],
-    Profile.QUICK: [1_000, 8_000, 32_000, 128_000],
+    Profile.QUICK: [2_000, 16_000, 128_000],
     Profile.PAPER: [1_000 * 2**step for step in range(10)],
 }
 LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 14.0, Profile.PAPER: 40.0}

@@ -12,7 +12,7 @@ from experiments.live._topology import PACED, SIMULATED, Ways
 from harness.claims import Claim
 from harness.experiment import Context
 from harness.figures.style import new_figure, styled
-from harness.results.record import Outcome, Profile
+from harness.results.record import Outcome, Point, Profile
 from tests.experiments.smoke import SmokeContext
 
 FIRST = f"PPA-0.5, {partial_replication.TENTATIVE}"
@@ -89,6 +89,17 @@ def test_the_kill_falls_late_in_an_interval_with_full_windows(interval_s: int) -
     at_s = partial_replication.kill_at_s(interval_s)
     assert at_s >= partial_replication.FULL_S
     assert at_s / interval_s % 1 == pytest.approx(partial_replication.PHASE)
+
+
+def test_quick_leaves_intervals_out_of_live_runs_alone() -> None:
+    def chosen(engine: str, rate: int, profile: Profile) -> tuple[int, ...]:
+        point: Point = {"engine": engine, "rate": rate}
+        return tuple(partial_replication.intervals_s(point, profile))
+
+    assert chosen(PACED, 1_000, Profile.QUICK) == (5, 15)
+    assert chosen(PACED, 2_000, Profile.QUICK) == (15,)
+    assert chosen(SIMULATED, 2_000, Profile.QUICK) == (5, 15)
+    assert len(chosen(PACED, 2_000, Profile.PAPER)) == 5
 
 
 def test_the_first_tentative_result_counts_from_the_detection() -> None:
