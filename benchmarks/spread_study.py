@@ -20,7 +20,6 @@ from time import perf_counter
 import click
 
 from harness.cluster.backends import find_backend
-from harness.cluster.base import ClusterSpec
 from harness.engines.simulated.campaign import Choice, reports
 from harness.engines.simulated.run import SimulatedRun
 from harness.engines.simulated.spread import spread_reports
@@ -76,9 +75,9 @@ def study(choice: Choice, backend: str, workers: Sequence[int]) -> Iterator[Camp
         expected = made
         yield campaign
     for number in workers:
-        spec = ClusterSpec(racks=1, workers_per_rack=number, memory_mb_per_worker=512)
+        place = find_backend(backend)
         began = perf_counter()
-        with find_backend(backend).make(spec) as cluster:
+        with place.make(place.executors(number)) as cluster:
             cluster.start(to_stderr)
             up_s = perf_counter() - began
             campaign, made = timed(spread_reports(choice, cluster), backend, number, up_s)

@@ -76,9 +76,9 @@ class _Driver:
             environment=cluster.driver_environment(),
         )
         slots = spec.racks * spec.workers_per_rack * spec.cores_per_worker
-        self._child.send(
-            {"conf": cluster.spark_conf(), "archive": str(archive), "jobs": slots * JOBS_PER_SLOT}
-        )
+        # A cluster of somebody else's may have more, which are not ours to take.
+        conf = {**cluster.spark_conf(), "spark.cores.max": str(slots)}
+        self._child.send({"conf": conf, "archive": str(archive), "jobs": slots * JOBS_PER_SLOT})
         self._listener = threading.Thread(target=self._listen, name="spread runs", daemon=True)
         self._listener.start()
 

@@ -18,7 +18,7 @@ from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
-from harness.cluster.base import Cluster, ClusterSpec
+from harness.cluster.base import Cluster
 from harness.cluster.neighbours import warn_of_neighbours
 from harness.computing import SideBySide
 from harness.environment.cache import to_stderr
@@ -47,13 +47,15 @@ class Wide:
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
         """One that lives as long as the block."""
-        spec = ClusterSpec(racks=1, workers_per_rack=self.workers, memory_mb_per_worker=512)
-        with find_backend(self.backend).make(spec) as cluster:
+        place = find_backend(self.backend)
+        with place.make(place.executors(self.workers)) as cluster:
             cluster.start(to_stderr)
             yield cluster
 
     def check(self, experiments: Sequence[Experiment]) -> None:
-        """Raise `UsageError` for an experiment that has a cluster of its own."""
+        """Raise `UsageError` for an experiment that has a cluster of its own, and for more
+        executors than there is room for."""
+        find_backend(self.backend).executors(self.workers)
         if measured := [e.id for e in experiments if e.origin is Origin.MEASURED]:
             raise UsageError(
                 f"--spread is for what is computed, and {', '.join(measured)} "

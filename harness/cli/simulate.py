@@ -124,12 +124,11 @@ def command(
 def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
     """The campaign on executors of a cluster that is started for it."""
     from harness.cluster.backends import find_backend
-    from harness.cluster.base import ClusterSpec
     from harness.engines.simulated.campaign import tally_of
     from harness.engines.simulated.spread import spread_reports
 
-    spec = ClusterSpec(racks=1, workers_per_rack=workers, memory_mb_per_worker=512)
     place = find_backend(backend)
+    spec = place.executors(workers)
     place.enter(sys.argv[1:])
     with place.make(spec) as cluster:
         cluster.start(lambda text: click.echo(f"faultline: {text}", err=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +46,26 @@ class Backend:
     enter: Callable[[Sequence[str]], None] = _stay
     """Called with the arguments of a command that will make such a cluster, before anything is
     begun: may replace this process by the same command elsewhere."""
+    racks: Sequence[int] = ()
+    """How many workers each rack has, where that is given; empty: as many as are asked for."""
+
+    def executors(self, number: int) -> ClusterSpec:
+        """The shape of a cluster that gives room to that many small executors, wherever they are.
+
+        Raises `UsageError` where there are not so many workers.
+        """
+        most = min(self.racks, default=number)
+        racks = -(-number // most)
+        if self.racks and racks > len(self.racks):
+            raise UsageError(
+                f"{number} executors were asked for, and the cluster {self.name} has "
+                f"{len(self.racks)} racks of {', '.join(map(str, self.racks))} workers",
+                remedy=f"ask for at most {most * len(self.racks)}, or describe more nodes in "
+                "racks of equal size",
+            )
+        return ClusterSpec(
+            racks=racks, workers_per_rack=-(-number // racks), memory_mb_per_worker=512
+        )
 
     def refusal(self, actions: Iterable[Action]) -> tuple[str, str] | None:
         """What of ``actions`` cannot be done to its nodes, and what to do about that."""
@@ -191,7 +212,11 @@ def _described(path: Path) -> Backend:
         return ExternalCluster(settings, spec, remove=remove_made, keep=keep)
 
     return replace(
-        _EXTERNAL, name=settings.name, capabilities=frozenset(settings.actions), make=make
+        _EXTERNAL,
+        name=settings.name,
+        capabilities=frozenset(settings.actions),
+        make=make,
+        racks=tuple(Counter(node.rack for node in settings.nodes).values()),
     )
 
 

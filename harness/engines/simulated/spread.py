@@ -43,7 +43,9 @@ def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
         environment=cluster.driver_environment(),
     )
     try:
-        child.send({"conf": cluster.spark_conf(), "choice": asdict(choice), "slots": slots})
+        # A cluster of somebody else's may have more, which are not ours to take.
+        conf = {**cluster.spark_conf(), "spark.cores.max": str(slots)}
+        child.send({"conf": conf, "choice": asdict(choice), "slots": slots})
         yield from in_order(choice, _arriving(child, len(choice.seeds)))
     finally:
         child.stop(within_s=30)
