@@ -1,7 +1,7 @@
 """Runs that need no server, made by processes of their own, several at a time.
 
 What is computed or simulated uses one core; a machine has two, and a Spark cluster has many
-(`harness.spreading`). The runner asks for all such runs before it starts a server and takes their
+(`harness.spreading`). The runner asks for all such runs before it measures times and takes their
 outcomes in its own order, so records, messages and progress come as if they had been made one after
 the other. An experiment that measures its own processor time is left out (`Experiment.alone`).
 """
@@ -30,6 +30,8 @@ from harness.results.record import Outcome, Point, Profile
 
 AT_ONCE = 2
 """Processes, on a machine that has the cores: a simulated campaign holds up to a gigabyte."""
+_NICE = 10
+"""By how much they stand back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +103,15 @@ class SideBySide:
                 min(AT_ONCE, os.cpu_count() or 1),
                 # Forked processes would share locks with the threads of the progress display.
                 mp_context=multiprocessing.get_context("spawn"),
-                initializer=_leave_interruptions_to_the_runner,
+                initializer=_stand_back,
             )
         return self._pool.submit(make, task)
 
 
-def _leave_interruptions_to_the_runner() -> None:
+def _stand_back() -> None:
+    """Interruptions are the runner's, and a cluster that is measured meanwhile comes first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
 
 
 def make(task: Task) -> Made:

@@ -154,6 +154,9 @@ class Experiment:
     for two figures is measured once, under that name."""
     alone: bool = False
     """Whether it measures its own processor time, which other runs beside it would lengthen."""
+    patient: bool = False
+    """Whether what it measures is no time and no cost, so that what is computed may be made beside
+    it, at a lower priority."""
     chooses: Sequence[str] = ()
     """Modules that it gets by name from a list (`harness.results.reach.CHOSEN_FROM`), such as
     ``"harness.engines.structured.engine"``: a run depends on them as on what it imports."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -84,6 +84,11 @@ class PlannedRun:
     def computed(self) -> bool:
         """Whether another process may make it, beside others of its kind."""
         return self.skipped is None and not self.done and takes(self.experiment)
+
+    @property
+    def bears_others(self) -> bool:
+        """Whether computed runs may be made while it is measured."""
+        return self.skipped is None and not self.done and self.experiment.patient
 
 
 class RunObserver(Protocol):
@@ -218,14 +223,15 @@ class Runner:
         self, experiments: Sequence[Experiment], settings: RunSettings
     ) -> Sequence[PlannedRun]:
         """Every run of these experiments: what is computed in seconds, what is to be seen early,
-        the rest of what is computed, what is measured; in each the cheapest experiment first. A
+        what is measured beside the rest of what is computed (`Experiment.patient`), that rest,
+        the others that are measured; in each the cheapest experiment first. A
         run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
         What finds out the scale of others' grids comes first of what is measured.
         """
         _check_options(experiments, settings)
         scales = {e.scaled_by for e in _scaled(experiments, settings.profile)}
         wanted = {*experiments, *(scale for scale in scales if scale is not None)}
-        parts: list[list[PlannedRun]] = [[], [], [], []]
+        parts: list[list[PlannedRun]] = [[], [], [], [], []]
 
         def cost_s(experiment: Experiment) -> float:
             return estimate_s(experiment, settings.profile, settings.repeats)
@@ -233,7 +239,8 @@ class Runner:
         for experiment in sorted(wanted, key=lambda e: (e not in scales, cost_s(e), e.id)):
             computed = experiment.origin is not Origin.MEASURED
             soon = computed and cost_s(experiment) <= SOON_S
-            place = 0 if soon else 1 if experiment.early else 2 if computed else 3
+            later = 3 if computed else 2 if experiment.patient else 4
+            place = 0 if soon else 1 if experiment.early else later
             parts[place].extend(self._runs_of(experiment, settings))
         return _once([run for part in parts for run in _grouped(part)])
 
@@ -342,8 +349,8 @@ class Runner:
     ) -> None:
         ahead: dict[int, _Ahead] = {}
         for number, run in enumerate(runs):
-            if run.computed and number not in ahead:
-                ahead.update(self._ahead(runs, number, settings, others))
+            if (run.computed or run.bears_others) and number not in ahead:
+                ahead.update(self._ahead(runs, number, settings, others, begun=ahead))
             if not run.done:
                 records.extend(self._attempts(run, settings, ahead.get(number)))
             if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
@@ -351,12 +358,18 @@ class Runner:
                 self._observer.experiment_finished(run.experiment, campaign)
 
     def _ahead(
-        self, runs: Sequence[PlannedRun], first: int, settings: RunSettings, others: Others
+        self,
+        runs: Sequence[PlannedRun],
+        first: int,
+        settings: RunSettings,
+        others: Others,
+        *,
+        begun: Collection[int],
     ) -> Mapping[int, _Ahead]:
         """What other processes begin with now, by its place among the runs: all that is computed
-        from place ``first`` on, up to the next run on a cluster, which nothing may disturb. One
-        run alone is not worth a process."""
-        places = ahead_of(runs, first)
+        from place ``first`` on and not ``begun``, up to the next run on a cluster that nothing may
+        disturb. One run alone is not worth a process."""
+        places = [number for number in ahead_of(runs, first) if number not in begun]
         found = {}
         for number in places if len(places) > 1 else ():
             run, scratch = runs[number], self._store.scratch()
@@ -483,7 +496,7 @@ def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
     for number in range(first, len(runs)):
         if runs[number].computed:
             found.append(number)
-        elif not runs[number].done:
+        elif not runs[number].done and not runs[number].bears_others:
             break
     return found
 

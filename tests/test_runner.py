@@ -316,6 +316,18 @@ def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: 
     assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
 
 
+def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Path) -> None:
+    watcher = make(
+        RecordStore(tmp_path),
+        measured("stock/late"),
+        toy(identifier="stock/long", seconds=9),
+        measured("stock/patient", patient=True),
+        measured("stock/early", early=True),
+    )
+    order = [name for name, _ in watcher.campaigns]
+    assert order == ["stock/early", "stock/patient", "stock/long", "stock/late"]
+
+
 def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:
     cut = measured("stock/toy", actions=frozenset({Action.CUT}))
     watcher = make(RecordStore(tmp_path), cut)
@@ -337,6 +349,8 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     assert ahead_of(runs, 0) == [0, 2]
     assert ahead_of(runs, 4) == [4]
     assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
+    patient = planned(measured("stock/toy", patient=True))
+    assert ahead_of([patient, patient, *runs], 0) == [2, 4]
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

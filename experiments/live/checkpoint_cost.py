@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
 INTERVALS_S: Mapping[Profile, Sequence[int]] = {
     Profile.SMOKE: (1, 15),
-    Profile.QUICK: (1, 2, 5, 15),
+    Profile.QUICK: (1, 5, 15),
     Profile.PAPER: (1, 2, 5, 10, 15, 20, 30),
 }
 FULL_S, COUNTED_S = 35.0, 60.0

@@ -400,6 +400,7 @@ EXPERIMENT = Experiment(
         "to OF."
     ),
     origin=Origin.MEASURED,
+    patient=True,
     chooses=["harness.engines.tasks.engine"],
     keeps=kept,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},

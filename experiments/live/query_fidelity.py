@@ -99,6 +99,7 @@ EXPERIMENT = Experiment(
     title="Plans of DP, SA and greedy by the accuracy of live tentative output",
     statement="SA is quite close to DP, which is optimal; greedy has the worst performance.",
     origin=Origin.MEASURED,
+    patient=query_accuracy.EXPERIMENT.patient,
     chooses=query_accuracy.EXPERIMENT.chooses,
     keeps=query_accuracy.EXPERIMENT.keeps,
     runs_of=query_accuracy.EXPERIMENT.id,

@@ -254,6 +254,7 @@ EXPERIMENT = Experiment(
     title="Accuracy of Q1 and Q2 while resources come back, live",
     statement="INC is better than TO in accuracy; the accuracy follows OF for both.",
     origin=Origin.MEASURED,
+    patient=True,
     chooses=["harness.engines.tasks.engine"],
     keeps=kept,
     grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},

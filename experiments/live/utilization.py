@@ -69,7 +69,7 @@ NO_CHECKPOINT_S = 200.0
 """Longer than any load; the scheme keeps its output in buffers for so long."""
 QUIET_S = 2.0
 """Nothing fails in the first seconds."""
-LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 16.0, Profile.PAPER: 120.0}
+LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 13.0, Profile.PAPER: 120.0}
 CLOSE = 0.1
 """Measured utilization is close to the model's if it is within this."""
 OPTIMAL, LONG = "T*", "30 min"
