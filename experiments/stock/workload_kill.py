@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 SHOWN = ("world-cup", "traffic-jams", "accidents")
 IN_QUICK = ("accidents",)
-"""The one of which the edge paper says something. Quick has the others of the stock engine where
-they are measured for more: word count in `experiments.stock.worker_kill`, traffic jams in
-`experiments.stock.input_rate`, the World Cup in `experiments.live.engines`."""
+"""The one of which the edge paper says something. Quick has others of the stock engine where they
+are measured for more: word count in `experiments.stock.worker_kill`, the World Cup in
+`experiments.stock.input_rate` and `experiments.live.engines`."""
 TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}
 """Also the checkpoint interval. What two cores keep up with; accidents must hurry, because their
 tuples time out."""
