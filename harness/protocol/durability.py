@@ -20,7 +20,7 @@ class Durability:
 
     __slots__ = (
         "_computation", "_every", "_heartbeat_us", "_inlet", "_local", "_outlet", "_refusals",
-        "_speaker", "_store_after", "stored", "unstored",
+        "_speaker", "_store_after", "_window", "stored", "unstored",
     )  # fmt: skip
 
     def __init__(
@@ -38,6 +38,7 @@ class Durability:
         self._every = 0 if anywhere else scheme.checkpoint_every
         self._local = scheme.recovery is Recovery.LOCAL
         self._heartbeat_us = scheme.heartbeat_us
+        self._window = scheme.window
         self.stored = 0
         """The position of the last checkpoint that is durable."""
         self.unstored: dict[int, Checkpoint] = {}
@@ -108,6 +109,10 @@ class Durability:
         )
         if self._local:
             self.unstored.clear()  # the newest covers the others
+        elif len(self.unstored) >= self._window:
+            # Neighbours send so far only when an epoch beyond its oldest is complete, so it was
+            # completed without this copy: it has been replaced, and the store will say so.
+            del self.unstored[min(self.unstored)]
         self.unstored[computation.position] = checkpoint
         if speaker.now >= self._store_after:
             self._store(checkpoint)

@@ -14,7 +14,7 @@ from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.inlet import READ_AHEAD
 from harness.protocol.phases import Mode, Phase
-from harness.protocol.scheme import Closing, Corrections, Method, Policy, Tentative
+from harness.protocol.scheme import Closing, Corrections, Method, Policy, Recovery, Tentative
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 
 
@@ -767,3 +767,17 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
     process = only(t.batch(6, 2), do.ProcessBatch)
     [record] = only(t.done(process), do.PublishOutput).records
     assert record.batch == 6
+
+
+def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() -> None:
+    """What it publishes is not held back by the store; what it is sent is, by epochs that are
+    completed without it."""
+    t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
+    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    for batch in range(4):
+        effects = t.done(only(t.batch(batch, 2), do.ProcessBatch))
+        published = only(effects, do.PublishOutput)
+        t.tell(
+            told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=published.sequence)
+        )
+    assert list(t.machine.durability.unstored) == [3, 4]
