@@ -19,7 +19,7 @@ from harness.protocol.inputs import (
     ReplayRefused,
     Start,
 )
-from harness.protocol.operators import NoState, State
+from harness.protocol.operators import State
 from harness.protocol.outlet import Outlet
 from harness.protocol.phases import TRANSITIONS, Phase
 from harness.protocol.speaker import Speaker
@@ -30,8 +30,8 @@ class Lifecycle:
     """Owns the phase; decides when a copy begins, loads again, or ends."""
 
     __slots__ = (
-        "_computation", "_durability", "_initial", "_inlet", "_local", "_order", "_outlet",
-        "_speaker", "_supply", "failure", "phase",
+        "_begun", "_computation", "_durability", "_initial", "_inlet", "_local", "_order",
+        "_outlet", "_speaker", "_supply", "failure", "phase",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,8 @@ class Lifecycle:
         self._computation, self._durability, self._supply = computation, durability, supply
         self._initial = initial
         self._local = local
+        self._begun = False
+        """It has been ready: whatever it loads now, it needs only what is further than itself."""
         self.phase = Phase.LOADING
         self.failure = ""
         """What the operator raised."""
@@ -75,7 +77,7 @@ class Lifecycle:
 
     def load(self) -> None:
         """Ask for its state, for the first time or once more."""
-        exact = self._order.start is Start.EPOCH and self._computation.state is NoState.GONE
+        exact = self._order.start is Start.EPOCH and not self._begun
         self._durability.load(self._order.position if exact else None)
 
     def loaded(self, item: CheckpointLoaded) -> None:
@@ -83,9 +85,8 @@ class Lifecycle:
         if self.phase is not Phase.LOADING:
             return
         checkpoint, position = item.checkpoint, self._computation.position
-        reloaded = self._computation.state is not NoState.GONE
-        if checkpoint is None or (reloaded and checkpoint.position <= position):
-            if not reloaded:
+        if checkpoint is None or (self._begun and checkpoint.position <= position):
+            if not self._begun:
                 assert self._order.position == 0, "the checkpoint to start from is gone"
                 self._become_ready(item, 0, self._initial)
             else:
@@ -101,6 +102,7 @@ class Lifecycle:
 
     def _become_ready(self, because: object, position: int, state: State) -> None:
         self._enter(Phase.READY, because)
+        self._begun = True
         self._computation.begin(position, state)
         self._note(CopyEvent.READY, "checkpoint" if self._durability.stored else "initial state")
         self._inlet.request_missing(self._durability.needs())

@@ -781,3 +781,23 @@ def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() ->
             told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=published.sequence)
         )
     assert list(t.machine.durability.unstored) == [3, 4]
+
+
+def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> None:
+    """It runs ahead, so its own state is given away; what it loads would take it back to the batch
+    that it went on without."""
+    t = TaskUnderTest(tentative=Tentative())
+    for batch in range(3):
+        t.advance(batch)
+    t.tell(told.CheckpointStored(cause=CAUSE, task=1, incarnation=1, position=3))
+    closed = told.UpstreamClosed(cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2)
+    t.done(only(t.tell(closed), do.ProcessBatch))
+    refused = told.ReplayRefused(cause=CAUSE, task=1, upstream=0, oldest=4)
+    only(t.tell(refused), do.LoadCheckpoint)
+    checkpoint = told.Checkpoint(
+        task=1, position=3, state=(0, 1, 2), outputs=(), acknowledged=(3,), term=1
+    )
+    loaded = told.CheckpointLoaded(cause=CAUSE, task=1, incarnation=1, checkpoint=checkpoint)
+    assert messages(t.tell(loaded), told.UpstreamResumed) == [], "it was there all the time"
+    going = only(t.batch(4, 0, term=2), do.ProcessBatch)
+    assert (going.run, going.batch) == (told.Run.TENTATIVE, 4)
