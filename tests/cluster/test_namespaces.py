@@ -27,7 +27,7 @@ from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.network import Bytes, Namespaces, read_counters, why_not
 from harness.cluster.ownership import ClusterRecords
-from harness.cluster.processes import marked, send_signal, wait_until_gone
+from harness.cluster.processes import is_alive, marked, send_signal, wait_until_gone
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
@@ -234,13 +234,16 @@ class TestHarnessInside:
         assert wait_until_gone([keeper], limit_s=10)
         opened.process.kill()
         opened.process.wait()
-        assert len(marked(run)) >= 4, "three servers and a worker, or nothing is tested"
+        (record,) = opened.records.records()
+        left = record.processes()
+        assert len(left) >= 4, "three servers and a worker, or nothing is tested"
         assert lives_in(opened.told["networks"])
 
         (buried,) = opened.records.sweep(silent, remove_made)  # as every start begins
 
         assert buried.run == run
         assert marked(run) == []
+        assert not any(is_alive(each.identity) for each in left)
         assert not directory.exists()
         assert opened.records.records() == []
         eventually(lambda: not lives_in(opened.told["networks"]))
