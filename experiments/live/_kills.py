@@ -102,7 +102,9 @@ def compare(deliveries: pd.DataFrame, truth: pd.DataFrame, workload: Workload) -
 
 def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFrame:
     """A row per kill: how long until it was seen, and until all its tasks were restored; null
-    where the node had no task, or one of them did not come back within that time.
+    where the node had no task, or one of them did not come back within that time. From detection
+    count the steps of the task that was back last: its new primary was there (``there_ms``), had
+    its state (``ready_ms``), and was where the old one had been (``takeover_ms``).
 
     All clocks are of one machine. A kill happens between two instants, read just before its first
     signal and right after its last (``signal_ms`` later): times count from the earlier one, so
@@ -131,12 +133,20 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
                     "signal_ms": _ms(after_s, at_s),
                     "tasks": lost["tasks"].iloc[0] if len(lost) else "",
                     "seen_ms": _ms(seen.min() if len(seen) else None, at_s),
+                    "there_ms": _after(back, "there_after_s"),
+                    "ready_ms": _after(back, "ready_after_s"),
                     "takeover_ms": _ms(restored_s, detected_s),
                     "restored_ms": _ms(restored_s, at_s),
                     "how": back["cause"].iloc[0] if len(back) else "",
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _after(back: pd.DataFrame, step: str) -> float | None:
+    """Milliseconds from detection to a step of the task that was back last."""
+    known = back[step].dropna() if step in back else back.iloc[:0]
+    return float(known.iloc[0]) * 1000 if len(known) else None
 
 
 def _ms(until_s: float | None, since_s: float | None) -> float | None:

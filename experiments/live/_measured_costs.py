@@ -10,7 +10,7 @@ cost            where it is from
 `order_us`      a change of plan: from when the coordinator is told until a replica is retired
 `host_us`       the same change: from then until another replica is hosted
 `load_us`       the same change: from then until that one has its checkpoint
-`hop_us`        word counts of two depths: how much later the deeper one's results are, an operator
+`hop_us`        the same pass: from when the last task above has processed a batch until a task has
 `batch_us`      operators, and what they send, timed in one process
 `reader_us`     a client that opens a partition of the same broker
 ==============  ===============================================================================
@@ -68,10 +68,10 @@ class MeasuredCosts:
 
 def measure_costs(
     cluster: Cluster, topic: str, workload: Workload, *, rate_per_s: float, interval_s: float,
-    hop_s: float, changes: pd.DataFrame,
+    changes: pd.DataFrame,
 ) -> MeasuredCosts:  # fmt: skip
-    """``topic`` is one that holds messages; ``hop_s`` see `MeasuredCosts.hop_us`; ``changes`` are
-    the incidents of the passes in which a plan changed.
+    """``topic`` is one that holds messages; ``changes`` are the incidents of the pass in which a
+    plan changed.
 
     Raises `EnvironmentFailure` where too few changes were followed.
     """
@@ -82,7 +82,7 @@ def measure_costs(
         order_us=order_us,
         host_us=host_us,
         load_us=load_us,
-        hop_us=round(hop_s * 1e6),
+        hop_us=round(float(changes["hop_s"].median()) * 1e6),
         batch_us=batch_us + _messages_us(workload, table, interval_s),
         reader_us=_reader_us(cluster, topic),
     )

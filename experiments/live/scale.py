@@ -10,14 +10,14 @@ each source: every node hosts copies, beats, and has next to nothing to do. *Loa
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from harness.claims import Claim, ClaimKind, at_most
 from harness.experiment import Context, Experiment, Origin
-from harness.figures.style import BLUE, GREEN, ORANGE, VERMILION
+from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -38,12 +38,16 @@ IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
 LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
 SETTLE_S = 4.0
 """Of a pass, until copies are placed and replicas have caught up."""
+WAITING_S = 5.0
 LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
 """Fixed before measuring."""
 TYPICAL_EXPERIMENT_S = 300.0
 """What a live experiment of this project takes in the quick profile, without its start."""
-PARTS = {"java": "JVMs on workers", "python": "nodes", "driver": "driver",
-         "coordinator": "coordinator"}  # fmt: skip
+PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
+         "driver": ("driver", ORANGE), "coordinator": ("coordinator", VERMILION)}  # fmt: skip
+"""What uses processor time, with its colour as in live/engines."""
+LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
+         "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -70,13 +74,26 @@ def run(point: Point, context: Context) -> Outcome:
         nodes_s = time.monotonic() - began
         engine.configure(setup)
         values: dict[str, float | bool] = {"servers_s": servers_s, "nodes_s": nodes_s}
+        values |= _named("waiting", _waiting(engine, cluster))
         for name, rate in (("idle", IDLE_PER_S), ("loaded", LOADED_PER_S)):
-            values |= {
-                f"{name}_{part}": value
-                for part, value in _pass(engine, cluster, context, rate * SOURCES).items()
-            }
+            values |= _named(name, _pass(engine, cluster, context, rate * SOURCES))
         values["resident_mb"] = _resident_mb(cluster)
     return Outcome(values=values)
+
+
+def _named(load: str, parts: Mapping[str, float]) -> dict[str, float]:
+    return {f"{load}_{part}": value for part, value in parts.items()}
+
+
+def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
+    """Cores by part, and their sum, while nothing runs."""
+    from experiments.live._cpu import CpuWatch
+
+    begin = time.time()
+    with CpuWatch(cluster, engine) as watch:
+        time.sleep(WAITING_S)
+    cores = {name: s / WAITING_S for name, s in watch.between(begin, begin + WAITING_S).items()}
+    return {**cores, "cores": sum(cores.values())}
 
 
 def _pass(engine: Engine, cluster: Cluster, context: Context, rate: float) -> dict[str, float]:
@@ -125,29 +142,25 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     mean = table.mean(numeric_only=True)
     left = 0.0
     for column, label, color in (
-        ("servers_s", "Kafka, Redis, Spark", ORANGE),
+        ("servers_s", "Kafka, Redis, Spark", GREY),
         ("nodes_s", f"driver, executors, {NODES} nodes", BLUE),
     ):
         start.bar(["cold start"], [mean[column]], bottom=left, color=color, label=label, width=0.4)
         left += mean[column]
     start.set_ylabel("seconds")
-    start.set_xlim(-0.6, 1.4)
-    start.legend(fontsize=7)
-    bottom = dict.fromkeys(("idle", "loaded"), 0.0)
-    for (part, label), color in zip(PARTS.items(), (GREEN, BLUE, ORANGE, VERMILION), strict=True):
-        values = [float(mean.get(f"{name}_{part}", 0.0)) for name in bottom]
-        cost.bar(
-            [f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s", f"{LOADED_PER_S * SOURCES:,.0f} tuples/s"],
-            values,
-            bottom=list(bottom.values()),
-            color=color,
-            label=label,
-            width=0.5,
-        )
-        bottom = {name: at + v for (name, at), v in zip(bottom.items(), values, strict=True)}
-    cost.axhline(LIMITS["idle_cores"], color=VERMILION, linewidth=0.8, linestyle="--")
+    start.set_xlim(-0.6, 2.2)
+    start.legend(fontsize=7, loc="upper right")
+    loads = [name for name in LOADS if f"{name}_cores" in mean]
+    bottom = [0.0] * len(loads)
+    for part, (label, color) in PARTS.items():
+        values = [float(mean.get(f"{name}_{part}", 0.0)) for name in loads]
+        names = [LOADS[name] for name in loads]
+        cost.bar(names, values, bottom=bottom, color=color, label=label, width=0.5)
+        bottom = [at + value for at, value in zip(bottom, values, strict=True)]
+    cost.axhline(LIMITS["idle_cores"], color=VERMILION, linewidth=0.8, linestyle="--",
+                 label="limit while idle")  # fmt: skip
     cost.set_ylabel("cores")
-    cost.legend(fontsize=7)
+    cost.legend(fontsize=7, loc="upper left")
 
 
 def claims(table: pd.DataFrame) -> Sequence[Claim]:
@@ -156,6 +169,9 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
     start_s = float(start.max()) if len(table) else None
     share = None if start_s is None else start_s / (start_s + TYPICAL_EXPERIMENT_S)
     idle = float(table["idle_cores"].max()) if len(table) else None
+    by_part = ", ".join(f"{label} {float(table[f'idle_{part}'].mean()):.3f}"
+                        for part, (label, _) in PARTS.items()
+                        if f"idle_{part}" in table)  # fmt: skip
     missing = table[["idle_missing", "loaded_missing"]].to_numpy().max() if len(table) else None
     return [
         Claim(
@@ -165,7 +181,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
             measured={"missing": None if missing is None else int(missing)},
         ),
         at_most(f"{NODES} idle nodes with their replicas use at most 0.2 cores.", idle,
-                LIMITS["idle_cores"], {"cores": idle}),
+                LIMITS["idle_cores"], {"cores": idle, "cores_by_part": by_part}),
         at_most(f"From nothing to {NODES} connected nodes it takes at most a minute.", start_s,
                 LIMITS["start_s"], {"seconds": start_s}),
         at_most("The start is at most a fifth of a live experiment.", share,

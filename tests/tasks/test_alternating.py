@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
 
 from harness.cluster.base import Node
 from harness.engines.base import EventKind
@@ -62,3 +65,24 @@ def test_a_change_is_counted_from_when_the_coordinator_was_told() -> None:
 def test_what_happens_to_a_primary_or_before_is_of_no_change() -> None:
     before, primary = noted(-5, CopyEvent.RETIRED, 3), noted(6, CopyEvent.RETIRED, 3, term=1)
     assert steps([before, primary], told=[2]) == [(None, None, None)]
+
+
+def test_a_hop_is_what_lies_between_two_tasks() -> None:
+    """Tasks 0 and 1 send to 2: the slower one of a batch counts, one that is unknown does not."""
+    notes = [
+        replace(noted(at_us, CopyEvent.PROGRESSED, task, term=1), note=progress(task, position))
+        for at_us, task, position in (
+            (100, 0, 1), (160, 1, 1), (190, 2, 1), (300, 1, 2), (340, 0, 2), (390, 2, 2),
+            (500, 0, 3), (999, 2, 3),
+        )
+    ]  # fmt: skip
+    noticed = Noticed(names=["a", "b", "c"], nodes=NODES, notes=notes, ahead_us=0)
+    assert noticed.hop_s([(), (), (0, 1)]) == pytest.approx(40e-6)
+    assert noticed.hop_s([]) is None
+
+
+def progress(task: int, position: int) -> NoteCopy:
+    return NoteCopy(
+        cause="test", event=CopyEvent.PROGRESSED, task=task, incarnation=1, term=1,
+        position=position, at=0,
+    )  # fmt: skip

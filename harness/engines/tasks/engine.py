@@ -156,6 +156,7 @@ class TaskEngine:
             *noticed.adapted(
                 self.adapting.done if self.adapting is not None else (),
                 [event["at_us"] for event in self._events("adapted")],
+                self._running().wiring.upstream,
             ),
         ]
         return sorted(found, key=lambda event: event.at_unix_s)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from harness.cluster.base import Node
 from harness.engines.base import Event, EventKind
-from harness.engines.restoration import Noted, Restorations
+from harness.engines.restoration import Noted, Restoration, Restorations
+from harness.engines.steps import steps_of
 from harness.engines.tasks.adapting import Adaptation
 from harness.engines.tasks.reading import Fenced
 from harness.protocol.effects import CopyEvent
@@ -27,7 +29,8 @@ class Noticed:
     """What the wall clock was ahead of the clock of the notes when the pass began."""
 
     def recoveries(self) -> Iterator[Event]:
-        """Per loss of a node: that it was noticed, and that the last of its tasks is back."""
+        """Per loss of a node: that it was noticed, and that the last of its tasks is back, with the
+        steps of that one."""
         ways = {(way.task, way.term): way for way in Restorations(self.notes).every()}
         for lost in self._losses():
             node = self.nodes[lost[0].note.node].name
@@ -46,13 +49,20 @@ class Noticed:
             mine = [ways.get((n.note.task, n.note.term or 0)) for n in lost]
             back = [way for way in mine if way is not None and way.restored_us is not None]
             if len(back) == len(lost):
+                last = max(back, key=lambda way: way.restored_us or 0)
                 yield Event(
                     kind=EventKind.RECOVERED,
-                    at_unix_s=self._unix_s(max(way.restored_us or 0 for way in back)),
+                    at_unix_s=self._unix_s(last.restored_us or 0),
                     target=node,
                     cause=", ".join(sorted({way.how for way in back})),
-                    detail=detail,
+                    detail={**detail, **self._steps(last)},
                 )
+
+    def _steps(self, way: Restoration) -> dict[str, float]:
+        steps = steps_of(way, self.notes)
+        if steps is None:
+            return {}
+        return {"there_after_s": steps.there_us / 1e6, "ready_after_s": steps.ready_us / 1e6}
 
     def _losses(self) -> list[list[Noted]]:
         """What the coordinator gave up, by node and instant: a node's tasks are lost at once."""
@@ -96,11 +106,16 @@ class Noticed:
             )
 
     def adapted(
-        self, changes: Sequence[Adaptation], told_us: Sequence[int] = ()
+        self,
+        changes: Sequence[Adaptation],
+        told_us: Sequence[int] = (),
+        upstream: Sequence[Sequence[int]] = (),
     ) -> Iterator[Event]:
         """Changes of the plan, and how long each took: until the stopped replicas were gone, and
         until the started ones were hosted, and ready. Counted from the instant at which the
-        coordinator was told (``told_us``), or, without one, at which the change was decided."""
+        coordinator was told (``told_us``), or, without one, at which the change was decided. Beside
+        them stands `hop_s` of the whole pass."""
+        hop_s = self.hop_s(upstream) if changes else None
         for change in changes:
             since = next((at for at in told_us if at >= change.at_us), change.at_us)
             yield Event(
@@ -116,8 +131,24 @@ class Noticed:
                     "retired_after_s": self._took_s(CopyEvent.RETIRED, change.retired, since),
                     "hosted_after_s": self._took_s(CopyEvent.HOSTED, change.started, since),
                     "ready_after_s": self._took_s(CopyEvent.READY, change.started, since),
+                    "hop_s": hop_s,
                 },
             )
+
+    def hop_s(self, upstream: Sequence[Sequence[int]]) -> float | None:
+        """From when the last task above has processed a batch until a task has, the median over
+        tasks and batches; None where progress is not noted."""
+        done: dict[tuple[int, int], int] = {}
+        for noted in self.notes:
+            if noted.note.event is CopyEvent.PROGRESSED:
+                done.setdefault((noted.note.task, noted.note.position), noted.at_us)
+        hops = []
+        for (task, position), at_us in done.items() if upstream else ():
+            above = [done.get((other, position)) for other in upstream[task]]
+            known = [instant for instant in above if instant is not None]
+            if above and len(known) == len(above):
+                hops.append(max(0, at_us - max(known)))
+        return median(hops) / 1e6 if hops else None
 
     def _took_s(self, event: CopyEvent, tasks: Sequence[int], since_us: int) -> float | None:
         """Until the replicas of all ``tasks`` noted this; None if one did not, or there are

@@ -165,9 +165,11 @@ NODES = [(f"r{rack}n{number}", f"r{rack}") for rack in (1, 2) for number in (1, 
 
 def test_the_simulator_charges_a_recovery_for_what_it_needs() -> None:
     def takeover_ms(scheme: str, **changes: int) -> float:
-        found = predicted.predict_ms(scheme, NODES, replace(COSTS, **changes), 0)
-        assert found is not None
-        return found
+        found = predicted.predict(scheme, NODES, replace(COSTS, **changes), 2)
+        assert found["tasks"].str.contains("split.0")[0]
+        first = found.iloc[0]
+        assert 0 < first["there_ms"] <= first["ready_ms"] <= first["takeover_ms"]
+        return float(first["takeover_ms"])
 
     active, checkpoint = takeover_ms("active"), takeover_ms("checkpoint")
     assert 6 <= active < checkpoint, "an order, at least"
@@ -191,7 +193,7 @@ def test_costs_of_a_change_of_plan() -> None:
 
 
 def test_what_can_be_timed_in_one_process() -> None:
-    workload = predicted._words(predicted.SHALLOW)
+    workload = predicted._words()
     table = _measured_costs._input(workload, 2_000, 0.1)
     assert len(table) == 2_000 * 0.1 * _measured_costs.BATCHES
     assert _measured_costs._messages_us(workload, table, 0.1) > 0
@@ -201,7 +203,7 @@ def test_what_can_be_timed_in_one_process() -> None:
 def both(live_ms: float, simulated_ms: float, failures: int = 0) -> pd.DataFrame:
     rows = [
         {"scheme": scheme, "rate_per_s": 2_000.0, "how": how, "takeover_ms": ms,
-         "failures": failures}
+         "there_ms": ms / 2, "ready_ms": ms * 3 / 4, "failures": failures}
         for scheme in ("active", "checkpoint")
         for how, ms in (("live", live_ms), ("simulated", simulated_ms))
     ]  # fmt: skip
@@ -214,5 +216,8 @@ def test_a_prediction_can_hold_and_can_fail() -> None:
     assert not any(claim.held for claim in predicted.claims(both(50, 30, failures=1)))
     alone = good[good["how"] == "live"]
     assert [claim.held for claim in predicted.claims(alone)] == [True, None]
+    first = predicted.steps(good).reset_index().iloc[0]
+    assert first[["scheme", "how"]].to_list() == ["active", "live"]
+    assert first[[*predicted.STEPS]].to_list() == pytest.approx([25, 12.5, 12.5])
     predicted.draw(good, Figure())
     predicted.draw(good.iloc[:0], Figure())
