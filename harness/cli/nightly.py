@@ -49,7 +49,7 @@ Examples:
     "--live/--no-live",
     default=True,
     show_default=True,
-    help="Also compare the live engines, which starts two local clusters (about eight minutes).",
+    help="Also compare the live engines, which starts two local clusters (six to eight minutes).",
 )
 @out_option
 @json_option
