@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
         ],
     },
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 165, Profile.PAPER: 330},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 150, Profile.PAPER: 330},
     run=run,
     table=partial(tabulate, scope="node"),
     draw=draw,
