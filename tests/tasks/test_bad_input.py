@@ -161,13 +161,15 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
     ("server", "message"),
     [
         ("redis", "Redis is dead"),
+        ("driver", "the driver of the task engine has ended"),
         pytest.param("kafka", "the Kafka broker is dead", marks=pytest.mark.long),
     ],
 )
 def test_a_server_that_is_killed_ends_the_run_with_one_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str, message: str
 ) -> None:
-    """With a cluster of its own, which is gone afterwards, every process of it."""
+    """With a cluster of its own, which is gone afterwards, every process of it. A driver takes its
+    executors along, and the nodes on them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
     before = {thread.name for thread in threading.enumerate()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer
 
 from harness.engines.tasks import exchange
 from harness.engines.tasks.exchange import EARLIEST, Tail, consumer_settings, source_settings
@@ -37,7 +37,7 @@ def test_a_busy_partition_is_read_on_patiently_and_without_a_gap(
                 whole.set()
 
         tail = Tail(
-            consumer_settings(client),
+            lambda: Consumer(consumer_settings(client)),
             "busy",
             0,
             EARLIEST,

@@ -32,6 +32,10 @@ from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.placement import Placement, Planned, Spread
 
+REPLICA_AFTER_S = 0.1
+"""How long after a loss a new replica is ordered at the earliest: opening what it reads takes
+processor time from the copies that take over, and nobody waits for it."""
+
 
 class ConnectedNode:
     """A node that is connected."""
@@ -57,6 +61,8 @@ class Deciding:
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
         self._published: dict[int, int] = {}
+        self._lost_us = 0
+        """When a primary was given up last."""
         self.machine = CoordinatorMachine(
             wiring=job.wiring,
             scheme=job.scheme,
@@ -119,6 +125,14 @@ class Deciding:
             self.tell(told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _send_order(self, effect: do.SendOrder) -> None:
+        order, left = effect.order, self._lost_us + round(REPLICA_AFTER_S * 1e6) - now_us()
+        if isinstance(order, told.CopyOrdered) and order.term is None and left > 0:
+            self._loop.call_later(left / 1e6, self._deliver, effect)
+        else:
+            self._deliver(effect)
+
+    def _deliver(self, effect: do.SendOrder) -> None:
+        """It may come late: the node knows by its numbers whether it still holds."""
         member = self._members.get(effect.node)
         if member is not None:
             member.connection.send({"order": to_parts(effect.order)[0].decode()})
@@ -132,6 +146,8 @@ class Deciding:
                 member.connection.send({"to": head})
 
     def _note(self, effect: do.NoteCopy) -> None:
+        if effect.event is do.CopyEvent.LOST:
+            self._lost_us = now_us()
         note = {"note": to_parts(effect)[0].decode(), "shift_us": 0}
         self._emit({"event": "note", "node": -1, **note})
 

@@ -25,7 +25,6 @@ from harness.engines.tasks.exchange import (
     OutputTail,
     Sender,
     Tail,
-    consumer_settings,
     header,
     message_of,
     source_settings,
@@ -33,6 +32,7 @@ from harness.engines.tasks.exchange import (
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
 from harness.engines.tasks.sources import SourceReader
+from harness.engines.tasks.spares import Spares
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
@@ -43,12 +43,18 @@ class Copies:
     hands what they read to the machine (`tell`)."""
 
     def __init__(
-        self, node: int, boot: int, job: Job, client: Mapping[str, Any], sender: Sender
+        self,
+        node: int,
+        boot: int,
+        job: Job,
+        client: Mapping[str, Any],
+        spares: Spares,
+        sender: Sender,
     ) -> None:
         self.node, self.boot, self.job = node, boot, job
         self._arrivals = Arrivals(job.links, node) if job.links else None
         """None where no link is declared: most runs."""
-        self._client, self._sender = consumer_settings(client), sender
+        self._spares, self._sender = spares, sender
         patience_s = min(MOST_PATIENCE_S, SHARE_OF_BATCH * job.batch_us / 1e6)
         self._patient_client = source_settings(client, patience_s)
         self._operators = job.program.operators
@@ -137,7 +143,7 @@ class Copies:
                     self.order(waiting) if waiting is not order else self._start(order)
 
         mine = Tail(
-            self._client,
+            self._spares.take,
             self.job.data_topic,
             task,
             NEWEST,
@@ -153,7 +159,7 @@ class Copies:
         self._outputs[sink] = output
         partition = self.job.out_partition(sink)
         return Tail(
-            self._client,
+            self._spares.take,
             self.job.out_topic,
             partition,
             EARLIEST,
@@ -226,7 +232,7 @@ class Copies:
             give=give,
         )
         tail = Tail(
-            self._client,
+            self._spares.take,
             topic,
             partition,
             reader.begin(),

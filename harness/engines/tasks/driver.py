@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 WORKER_VARIABLE = "FAULTLINE_WORKER"
 RESUBMIT_S = 0.05
 """Before a node whose task did not even begin is placed again."""
+GIVES_WAY = 10
+"""Its niceness, and its virtual machine's: Spark's words about a dead task, and the placing of the
+next one, must not take the processor from the copies that take over."""
 STARTING_S = 1.5
 """What a process takes to start, at most, on a machine with nothing else to do."""
 _COUNT_S, _COUNT_LATER_S = 0.1, 2.0
@@ -146,6 +149,7 @@ class Driver:
 
 
 def main() -> None:
+    os.nice(GIVES_WAY)
     emit = speaker()
     driver: Driver | None = None
     try:

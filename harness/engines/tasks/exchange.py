@@ -1,11 +1,12 @@
 """Batches between tasks and output, through Kafka.
 
 Every task has a partition of the data topic, read by both of its copies, each through a consumer
-of its own: a new consumer is there within milliseconds, while one that is given a partition it
-has not met waits for its outstanding fetches first. Messages between tasks may be lost (the
-protocol asks again), so they are sent with ``acks=1`` and nobody waits. Output is different: it
-counts once it has been read back, from the partition itself and by the rules of every reader
-(`harness.protocol.output`), so a sink that was fenced off learns it there and nowhere else.
+of its own: one that is given a partition it has not met waits for its outstanding fetches first,
+and a new one is taken from those that wait connected (`harness.engines.tasks.spares`). Messages
+between tasks may be lost (the protocol asks again), so they are sent with ``acks=1`` and nobody
+waits. Output is different: it counts once it has been read back, from the partition itself and by
+the rules of every reader (`harness.protocol.output`), so a sink that was fenced off learns it
+there and nowhere else.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
+        "fetch.wait.max.ms": 10_000,  # an answer without records, twice a second, says nothing
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
         "fetch.error.backoff.ms": 20,
         "reconnect.backoff.ms": 20,
@@ -106,7 +108,7 @@ class Tail:
 
     def __init__(
         self,
-        client: Settings,
+        consumer: Callable[[], Consumer],
         topic: str,
         partition: int,
         begin: Begin,
@@ -117,13 +119,14 @@ class Tail:
         due: Callable[[Any], bool] = lambda newest: True,
         patient: Settings | None = None,
     ) -> None:
-        """``client`` are settings of a consumer. Two callbacks are called in the running event
-        loop: ``ready`` once the position is fixed, with where the partition ended then,
-        ``deliver`` with messages in their order, or what ``prepare`` made of them. ``prepare`` and
-        ``due`` are called in the reader's thread; what is prepared is kept back until the newest
-        is due, because waking the loop costs more than most messages. ``patient`` are the settings
-        of another consumer, which goes on once the partition is busy (`BUSY_PER_S`)."""
-        self._client, self._begin = client, begin
+        """``consumer`` gives one without a partition; it is called in the reader's thread, and the
+        consumer closed at the end. Two callbacks are called in the running event loop: ``ready``
+        once the position is fixed, with where the partition ended then, ``deliver`` with messages
+        in their order, or what ``prepare`` made of them. ``prepare`` and ``due`` are called in the
+        reader's thread; what is prepared is kept back until the newest is due, because waking the
+        loop costs more than most messages. ``patient`` are the settings of another consumer, which
+        goes on once the partition is busy (`BUSY_PER_S`)."""
+        self._consumer, self._begin = consumer, begin
         self._place = (topic, partition)
         self._deliver, self._ready = deliver, ready
         self._prepare, self._due = prepare, due
@@ -150,7 +153,7 @@ class Tail:
         self._may_read.set()
 
     def _run(self) -> None:
-        consumer = Consumer(self._client)
+        consumer = self._consumer()
         held: list[Any] = []
         try:
             self._position(consumer)
@@ -250,7 +253,7 @@ class Sender:
             self._producer.produce(topic, value, partition=partition, headers=headers)
         except (BufferError, KafkaException):  # a full queue, or a message that is too large
             self.lost += 1
-        self._producer.poll(0)
+            self.tend()
 
 
 def header(message: Message, name: str) -> int | None:

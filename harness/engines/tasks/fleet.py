@@ -34,6 +34,8 @@ CONF = {
     "spark.python.worker.reuse": "false",
     # A job lasts as long as its node: nobody watches a bar that never moves.
     "spark.ui.showConsoleProgress": "false",
+    # Nodes have heartbeats of their own; Spark's are for executors, which die with a worker here.
+    "spark.executor.heartbeatInterval": "5s",
     "spark.python.daemon.module": "harness.engines.tasks.daemon",
 }
 

@@ -18,10 +18,15 @@ from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.exchange import Sender
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Lane, now_us
+from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store, StoreFull
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.node import NodeMachine
+from harness.protocol.node import BEAT, NodeMachine
+
+DUE_AFTER, MOST_PATIENCE_US = 1.25, 1_250_000
+"""Batches that a copy may be without a new one before its node asks for it, and at most so long:
+until then it is on its way, if it has ended at all."""
 
 
 class Reporter(Protocol):
@@ -43,16 +48,22 @@ class Hosted(Copies):
         boot: int,
         job: Job,
         client: Mapping[str, Any],
+        spares: Spares,
         store: Store,
         link: Reporter,
     ) -> None:
-        super().__init__(node, boot, job, client, Sender(client, node))
+        super().__init__(node, boot, job, client, spares, Sender(client, node))
         self._store, self._link = store, link
         self._loop = asyncio.get_running_loop()
         self._speed, self._links = job.speed, job.links
         self._lane, self._store_lane = Lane(), Lane()
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
+        self._beating = False
+        """Whether the machine's heartbeat is being followed."""
+        self._patience_us = min(round(DUE_AFTER * job.batch_us), MOST_PATIENCE_US)
+        self._began_us: dict[int, int] = {}
+        """Task to when a copy here began its newest batch."""
         self.machine = NodeMachine(
             node=node,
             boot=boot,
@@ -85,6 +96,7 @@ class Hosted(Copies):
         """Hand something to the machine, and do what it asks for."""
         if self._over:
             return
+        self._beating = type(item) is told.TimerFired and item.key == BEAT
         self._perform(self.machine.handle(item, now=now_us()))
 
     def _perform(self, effects: Sequence[do.Effect]) -> None:
@@ -100,12 +112,23 @@ class Hosted(Copies):
             self.tell(item)
 
     def _set_timer(self, effect: do.SetTimer) -> None:
-        self.at(effect.at, told.TimerFired(cause=effect.cause, key=effect.key))
+        """Heartbeats fall on whole multiples of their interval: the nodes of a machine, which share
+        its clock, wake one after the other, and the coordinator hears all of them at once."""
+        due, every = effect.at, self.job.scheme.heartbeat_us
+        if effect.key == BEAT:
+            due = (due + every // 2) // every * every
+        self.at(due, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _send(self, effect: do.Send) -> None:
-        self._sender.send(
-            self.job.data_topic, effect.to, effect.incarnation, effect.message, now_us()
-        )
+        """With each heartbeat a copy asks for the batch that it lacks, as messages may get lost.
+        Where batches are longer than heartbeats it mostly lacks it because it is not over yet:
+        such a request is lost here already, or idle nodes would talk of nothing else."""
+        message = effect.message
+        if self._beating and type(message) is told.ReplayRequested:
+            since_us = now_us() - self._began_us.get(message.downstream, 0)
+            if since_us < self._patience_us:
+                return
+        self._sender.send(self.job.data_topic, effect.to, effect.incarnation, message, now_us())
 
     def _note(self, effect: do.NoteCopy) -> None:
         self.noted(effect)
@@ -121,7 +144,7 @@ class Hosted(Copies):
         cost = self._speed.tuples_us(operator.tuples(bare.inputs))
         if effect.copies_state:
             cost += self._speed.copies_us(operator.state_tuples(effect.state))
-        began = now_us()
+        began = self._began_us[effect.task] = now_us()
         answer = process(bare, operator)
         if isinstance(answer, told.BatchProcessed):
             answer = _with(answer, outputs=tuple(Encoded(part) for part in answer.outputs))

@@ -21,8 +21,10 @@ from harness.cluster.processes import HostProcess
 from harness.engines.codec import CorruptData, from_parts
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, connect
+from harness.engines.tasks.exchange import consumer_settings
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store
 from harness.errors import FaultlineError, UsageError
 
@@ -87,6 +89,8 @@ class NodeProcess:
         self._store = Store(RedisEndpoint.from_json(arguments["redis"]), arguments["run"])
         self._hosted: Hosted | None = None
         self._pass_store: Store | None = None
+        self._spares: Spares | None = None
+        """Readers of the Kafka broker, for all passes."""
         self._closing: set[asyncio.Task[None]] = set()
         """Of earlier passes' stores: the loop alone would not keep them."""
         self._parent = os.getppid()
@@ -150,9 +154,13 @@ class NodeProcess:
         except FaultlineError as error:
             link.problem(error)
             return
+        client = self._arguments["kafka"]
         self._pass_store = Store(RedisEndpoint.from_json(self._arguments["redis"]), job.run)
+        if self._spares is None:
+            self._spares = Spares(consumer_settings(client), job.data_topic)
+        self._spares.topic = job.data_topic  # that of the pass before is gone
         self._hosted = Hosted(
-            self._arguments["node"], boot, job, self._arguments["kafka"], self._pass_store, link
+            self._arguments["node"], boot, job, client, self._spares, self._pass_store, link
         )
         self._hosted.start()
 

@@ -38,6 +38,8 @@ from harness.measure.versions import Stability
 from harness.protocol.effects import CopyEvent
 from workloads.base import Workload
 
+DRIVER = "driver"
+"""As the target of `Disturb.SERVER`: the engine's, not the cluster's."""
 SETTLED_S = 120.0
 """How long a pass that settles waits for the copies of its scheme."""
 
@@ -50,7 +52,8 @@ class Disturb(StrEnum):
     PAUSE = "pause"
     """A node is frozen for a while, its connections stay open."""
     SERVER = "server"
-    """Kafka or Redis is frozen for a while; for no time: killed, which ends the run."""
+    """Kafka, Redis or Spark's driver is frozen for a while; for no time: killed, which ends the
+    run."""
     JOIN = "join"
     """Nodes of a worker that was dead when the pass began come to it."""
     CUT = "cut"
@@ -373,6 +376,10 @@ class Trial:
                 fleet.cluster.apply(Action.RESTART, disturbance.target)
 
     def _signal_server(self, name: str, number: signal.Signals) -> None:
+        driver = self.engine.fleet.driver
+        if name == DRIVER and driver is not None:
+            os.kill(driver.pid, number)
+            return
         send_signal(dict(read_journal(self.engine.fleet.cluster.run_directory))[name], number)
 
 
