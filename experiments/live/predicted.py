@@ -22,7 +22,7 @@ from experiments.live._measured_costs import (
     measure_costs,
     program_at,
 )
-from experiments.live._rates import WATERMARK_S, latency_from_end_s
+from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
-SHALLOW, DEEP = 4, 8
-"""Depths whose latencies differ by so many hops."""
-QUIET_S = {Profile.SMOKE: 5.0, Profile.QUICK: 5.0, Profile.PAPER: 20.0}
+DEPTH = 4
+QUIET_S = {Profile.SMOKE: 8.0, Profile.QUICK: 8.0, Profile.PAPER: 30.0}
 TURN_S = 1.2
-"""In passes without failures: how often replicas move from one counter to the other; seldom enough
-for a node to have a reader ready again, as it has when something fails."""
+"""In the pass without failures: how often replicas move from one counter to the other, seldom
+enough for a node to have a reader ready again, as it has when something fails."""
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 60}
 SETTLED_S = 6
 """Virtual seconds before the first simulated kill: whole checkpoint intervals."""
@@ -70,7 +69,7 @@ def run(point: Point, context: Context) -> Outcome:
         engine,
         cluster,
         context,
-        workload=_words(SHALLOW),
+        workload=_words(),
         rate_per_s=rate_per_s,
         interval_s=INTERVAL_S,
         kills=kills,
@@ -85,52 +84,44 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-def _words(depth: int) -> Workload:
+def _words() -> Workload:
     from workloads.wordcount import word_count
 
-    return word_count(window_s=4, slide_s=1, depth=depth, watermark_delay_s=WATERMARK_S)
+    return word_count(window_s=4, slide_s=1, depth=DEPTH, watermark_delay_s=WATERMARK_S)
 
 
 def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
-    """From passes of two depths without failures, and from what needs no engine."""
+    """From a pass without failures, and from what needs no engine."""
     from harness.engines.base import EventKind
     from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
     from harness.load.profile import RateProfile
 
-    late_s, changes = {}, []
-    for depth in (DEEP, SHALLOW):
-        workload = _words(depth)
-        parameters = {
-            "checkpoint_s": CHECKPOINT_S,
-            "alternate_s": TURN_S,
-            "plan": ",".join(map(str, counters(workload, INTERVAL_S))),
-        }
-        engine, cluster = warm("tasks", "rppg", parameters, context)
-        directory = cluster.scratch(f"costs-{depth}-{context.directory.name}")
-        plan = PassPlan(
-            name=f"depth-{depth}",
-            workload=workload,
-            rate=RateProfile.constant(rate_per_s, QUIET_S[context.profile]),
+    workload = _words()
+    parameters = {
+        "checkpoint_s": CHECKPOINT_S,
+        "alternate_s": TURN_S,
+        "plan": ",".join(map(str, counters(workload, INTERVAL_S))),
+    }
+    engine, cluster = warm("tasks", "rppg", parameters, context)
+    directory = cluster.scratch(f"costs-{context.directory.name}")
+    plan = PassPlan(
+        name="costs",
+        workload=workload,
+        rate=RateProfile.constant(rate_per_s, QUIET_S[context.profile]),
+        interval_s=INTERVAL_S,
+        schedule=NO_FAILURES,
+    )
+    with Pass(plan, cluster, engine, directory, context) as one:
+        noticed = one.run().incidents
+        return measure_costs(
+            cluster,
+            one.work.topic_of["lines"],
+            workload,
+            rate_per_s=rate_per_s,
             interval_s=INTERVAL_S,
-            schedule=NO_FAILURES,
+            changes=noticed[noticed["event"] == EventKind.ADAPTED.value],
         )
-        with Pass(plan, cluster, engine, directory, context) as one:
-            record = one.run()
-            late_s[depth] = float(latency_from_end_s(record, workload).median())
-            noticed = record.incidents
-            changes.append(noticed[noticed["event"] == EventKind.ADAPTED.value])
-            if depth == SHALLOW:
-                return measure_costs(
-                    cluster,
-                    one.work.topic_of["lines"],
-                    workload,
-                    rate_per_s=rate_per_s,
-                    interval_s=INTERVAL_S,
-                    hop_s=max(0.0, (late_s[DEEP] - late_s[SHALLOW]) / (DEEP - SHALLOW)),
-                    changes=pd.concat(changes),
-                )
-    raise AssertionError("the shallow pass is the last one")
 
 
 def predict(
@@ -178,7 +169,7 @@ def simulated_kills(
     from harness.protocol.registry import NodeInfo
     from harness.protocol.schemes import make_scheme
 
-    program = program_at(_words(SHALLOW), INTERVAL_S)
+    program = program_at(_words(), INTERVAL_S)
     wiring = wiring_of(program.topology, {"count": program.timeline.batches_per_window})
     delay_us, store_us = max(0, costs.hop_us - costs.batch_us), costs.load_us // 2
     # An order leaves once the registry is stored: what is left of its cost is on its way.
@@ -359,9 +350,9 @@ EXPERIMENT = Experiment(
     notes=[
         "Half of the marks are simulated, in virtual time; the others are real kills.",
         "What the simulator is told: an order, a new reader and a checkpoint take what they take "
-        "when a plan changes without a failure, in the same processes; a hop is the difference of "
-        f"the latencies of word counts {SHALLOW} and {DEEP} operators deep; operators and their "
-        "messages are timed in one process. All of it is in the runs' values.",
+        "when a plan changes without a failure, in the same processes; a hop what lies between two "
+        "tasks' notes of a batch in that pass; operators and their messages are timed in one "
+        "process. All of it is in the runs' values.",
         "What the simulator has no cost for is missing in its latencies: what else the machine is "
         "busy with after a kill, above all the start of the node's next life.",
         "Simulated kills fall where the live ones do, one after the other in one run.",
