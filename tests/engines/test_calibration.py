@@ -58,7 +58,7 @@ def test_a_machine_that_holds_the_first_rung_keeps_its_grids() -> None:
 
 
 def test_a_slow_machine_gets_longer_intervals() -> None:
-    steps = climb(RUNGS, climbing((4.0, 9.0), (2.0, 2.5), (1.5, 3.0)))
+    steps = climb(RUNGS, climbing((4.0, 9.0), (2.2, 2.5), (2.0, 3.0)))
     assert rungs_of(steps) == [(2, 500), (3, 500), (4, 500)]
     values = told(RUNGS[0], steps).values
     assert values["held_interval_s"] == 4
