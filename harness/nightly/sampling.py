@@ -132,6 +132,7 @@ def _environment(side: Side, hash_seed: int) -> dict[str, str]:
         **kept,
         "PYTHONPATH": str(side.root),
         "PYTHONHASHSEED": str(hash_seed),
+        "COLUMNS": "1000",  # pytest shortens the reason of a failure to the width of the terminal
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         PLANTED: json.dumps(dict(side.planted)),

@@ -47,8 +47,11 @@ def test_what_names_no_partitions_is_refused(text: str) -> None:
     ("scheme", "parameters"), [("ppa", {}), ("active", {"partitions": "lines:0"})]
 )
 def test_partitions_go_with_ppa_alone(scheme: str, parameters: dict[str, str]) -> None:
+    setup = Setup(scheme=scheme, parameters=parameters)
     with pytest.raises(UsageError, match="does not go with"):
-        StructuredKind().needs(Setup(scheme=scheme, parameters=parameters))
+        StructuredKind().lacks(setup, WORKLOAD, SPEC)
+    with pytest.raises(UsageError, match="does not go with"):
+        StructuredKind().open(setup, cast(Cluster, None))
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,6 @@ class StructuredKind(EngineKind):
 
     def needs(self, setup: Setup) -> ClusterNeeds:
         """Every setting of Spark's is a parameter, for Spark to judge."""
-        partitions_of(setup)
         others = {n: v for n, v in setup.parameters.items() if not n.startswith(SPARK_SETTING)}
         return super().needs(replace(setup, parameters=others))
 
@@ -231,6 +230,7 @@ class StructuredKind(EngineKind):
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
         self.needs(setup)
+        partitions_of(setup)
         return running_applications(cluster, setup)
 
 
