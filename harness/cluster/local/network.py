@@ -164,7 +164,8 @@ class Namespaces:
         return read_counters(Path("/proc/net/dev").read_text(), _cable(worker))
 
     def close(self) -> None:
-        for holder in self._holders.values():
+        for worker, holder in self._holders.items():
+            _unplug(worker)
             holder.kill()
             holder.communicate()
         self._holders.clear()
@@ -205,11 +206,17 @@ class Namespaces:
         assert self._relay is not None, "it was never laid"
         holder = self._holders.pop(worker)
         holder.communicate()
-        subprocess.run(["ip", "link", "del", _cable(worker)], check=False, capture_output=True)
+        _unplug(worker)
         self._relay(worker)
 
     def _enter(self, worker: str) -> list[str]:
         return ["nsenter", "--net", "--target", str(self._holders[worker].pid), "--"]
+
+
+def _unplug(worker: str) -> None:
+    """Remove its cable now, if it is there: the kernel does so some time after the namespace at the
+    other end has gone, and until then no other cable can have its name."""
+    subprocess.run(["ip", "link", "del", _cable(worker)], check=False, capture_output=True)
 
 
 def inside() -> bool:
