@@ -132,6 +132,17 @@ class Child:
                     )
                 self._changed.wait(left)
 
+    def each(self, what: str, kind: str, *, within_s: float) -> Iterator[Event]:
+        """The events of one kind from the first on, as they come; without an end. Raises as
+        `wait_for` does, where ``within_s`` passes between two of them."""
+        mark = 0
+        while True:
+            event = self.wait_for(
+                what, lambda event: event["event"] == kind, within_s=within_s, since=mark
+            )
+            mark = self.events.index(event, mark) + 1
+            yield event
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until the process has ended and all it said was heard; False if the time ran out
         first."""

@@ -229,8 +229,9 @@ class Runner:
         What finds out the scale of others' grids comes first of what is measured.
         """
         _check_options(experiments, settings)
-        scales = {e.scaled_by for e in _scaled(experiments, settings.profile)}
-        wanted = {*experiments, *(scale for scale in scales if scale is not None)}
+        asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
+        scales = {scale for scale in asked if scale is not None}
+        wanted = {*experiments, *scales}
         parts: list[list[PlannedRun]] = [[], [], [], [], []]
 
         def cost_s(experiment: Experiment) -> float:
@@ -406,10 +407,10 @@ class Runner:
         self, experiment: Experiment, settings: RunSettings
     ) -> Mapping[str, Any] | None:
         """`Context.calibration`."""
-        if experiment not in _scaled([experiment], settings.profile):
+        scale = _scale_of(experiment, settings.profile)
+        if scale is None:
             return None
-        assert experiment.scaled_by is not None
-        valid = self.campaign(experiment.scaled_by, settings).valid
+        valid = self.campaign(scale, settings).valid
         return valid[0].values if valid else None
 
     def _take(self, run: PlannedRun, settings: RunSettings, ahead: _Ahead) -> Record:
@@ -506,10 +507,10 @@ def _repeats(experiment: Experiment, settings: RunSettings) -> int:
     return asked or experiment.repeats[settings.profile]
 
 
-def _scaled(experiments: Sequence[Experiment], profile: Profile) -> Sequence[Experiment]:
-    """Those whose grids are multiples of what this machine holds; none in the smoke profile, which
-    decides nothing that depends on it."""
-    return [] if profile is Profile.SMOKE else [e for e in experiments if e.scaled_by is not None]
+def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
+    """What its grid is multiples of; nothing in the smoke profile, which decides nothing that
+    depends on it."""
+    return None if profile is Profile.SMOKE else experiment.scaled_by
 
 
 def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from harness.child import Child, orders, speaker
+from harness.cluster.spark import spread_settings
 from harness.computing import Made, Task, make_elsewhere
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ class _Driver:
     """The Spark application, and what it was asked for."""
 
     def __init__(self, cluster: Cluster) -> None:
-        spec = cluster.spec
         self._place = cluster.scratch("spread")
         self._asked: list[Future[Made]] = []
         archive = write_archive(self._place / "experiments.zip")
@@ -75,10 +75,8 @@ class _Driver:
             remedy="read its log; the same command without --spread runs on this machine",
             environment=cluster.driver_environment(),
         )
-        slots = spec.racks * spec.workers_per_rack * spec.cores_per_worker
-        # A cluster of somebody else's may have more, which are not ours to take.
-        conf = {**cluster.spark_conf(), "spark.cores.max": str(slots)}
-        self._child.send({"conf": conf, "archive": str(archive), "jobs": slots * JOBS_PER_SLOT})
+        conf, jobs = spread_settings(cluster), cluster.spec.task_slots * JOBS_PER_SLOT
+        self._child.send({"conf": conf, "archive": str(archive), "jobs": jobs})
         self._listener = threading.Thread(target=self._listen, name="spread runs", daemon=True)
         self._listener.start()
 
@@ -95,16 +93,8 @@ class _Driver:
         self._listener.join()
 
     def _listen(self) -> None:
-        mark = 0
         try:
-            while True:
-                event = self._child.wait_for(
-                    "the outcome of a run",
-                    lambda event: event["event"] == "made",
-                    within_s=LONGEST_RUN_S,
-                    since=mark,
-                )
-                mark = self._child.events.index(event, mark) + 1
+            for event in self._child.each("the outcome of a run", "made", within_s=LONGEST_RUN_S):
                 path = Path(event["path"])
                 # This user's own driver wrote it, below the run directory, which is 0700.
                 self._asked[event["run"]].set_result(pickle.loads(path.read_bytes()))
@@ -135,9 +125,7 @@ def main() -> None:
         return
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("faultline-spread")
-    for key, value in begin["conf"].items():
-        builder = builder.config(key, value)
+    builder = SparkSession.builder.appName("faultline-spread").config(map=begin["conf"])
     context = builder.getOrCreate().sparkContext
     context.addPyFile(begin["archive"])
 

@@ -60,6 +60,16 @@ def test_waiting_may_begin_at_a_mark(child: Child) -> None:
     assert found["what"] == "after"
 
 
+def test_each_event_of_a_kind_comes_once_also_where_two_are_equal(child: Child) -> None:
+    repeated = child.each("it", "repeated", within_s=WITHIN_S)
+    for what in ("a", "a", "b"):
+        child.send({"do": "repeat", "what": what})
+        assert next(repeated)["what"] == what
+    child.send({"do": "fail"})
+    with pytest.raises(EnvironmentFailure, match="waiting for it"):
+        next(repeated)
+
+
 def test_what_it_prints_goes_to_the_log(child: Child) -> None:
     child.hang_up()
     assert child.wait(WITHIN_S)

@@ -34,6 +34,11 @@ class ClusterSpec:
     memory_mb_per_worker: int = 1024
 
     @property
+    def task_slots(self) -> int:
+        """Spark task slots of all workers together."""
+        return self.racks * self.workers_per_rack * self.cores_per_worker
+
+    @property
     def rack_names(self) -> list[str]:
         """r1, r2 and so on."""
         return [f"r{rack}" for rack in range(1, self.racks + 1)]

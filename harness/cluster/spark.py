@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import harness
-from harness.cluster.base import ClusterSpec
+from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.connection import driver_configuration
 from harness.cluster.processes import RUN_VARIABLE
 from harness.errors import UsageError
@@ -120,6 +120,12 @@ def application_settings(
         "spark.sql.warehouse.dir": str(warehouse),
         **_on_rack(one_rack(spec, racks)),
     }
+
+
+def spread_settings(cluster: Cluster) -> dict[str, str]:
+    """Of an application that takes every slot that was asked for. A cluster of somebody else's may
+    have more, which are not ours to take."""
+    return {**cluster.spark_conf(), "spark.cores.max": str(cluster.spec.task_slots)}
 
 
 def one_rack(spec: ClusterSpec, racks: Sequence[str] | None) -> str | None:

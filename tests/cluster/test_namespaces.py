@@ -9,10 +9,12 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -305,6 +307,23 @@ class TestLinks:
         check_latency(partial(network.shape, "r1w1"), peer)
 
 
+@contextmanager
+def _listening(
+    here: LocalCluster, path: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A process on r1w1 that writes to ``path`` what it receives, and a connection to it through
+    which it has received ``a``."""
+    command = [sys.executable, "-S", "-c", listener(str(path))]
+    with subprocess.Popen(here._network.within("r1w1", command)) as process:
+        try:
+            with connected(here.nodes()[0].host, PORT) as connection:
+                connection.sendall(b"a")
+                eventually(lambda: path.exists() and path.read_bytes() == b"a")
+                yield process, connection
+        finally:
+            process.kill()
+
+
 @only_inside
 class TestNamespaceCluster(ClusterContract):
     @pytest.fixture(scope="class")
@@ -325,42 +344,27 @@ class TestNamespaceCluster(ClusterContract):
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
         path = tmp_path / "received"
-        command = [sys.executable, "-S", "-c", listener(str(path))]
-        with subprocess.Popen(here._network.within("r1w1", command)) as process:
-            try:
-                with connected(here.nodes()[0].host, PORT) as connection:
-                    connection.sendall(b"a")
-                    eventually(lambda: path.exists() and path.read_bytes() == b"a")
-                    here.apply(Action.CUT, "r1n1")
-                    before = here.usage()["r1n1"].received_bytes
-                    connection.sendall(b"b")
-                    assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
-                    assert path.read_bytes() == b"a"
-                    assert here.usage()["r1n1"].received_bytes == before
-                    here.apply(Action.HEAL, "r1n1")
-                    eventually(lambda: path.read_bytes() == b"ab")
-            finally:
-                process.kill()
+        with _listening(here, path) as (_, connection):
+            here.apply(Action.CUT, "r1n1")
+            before = here.usage()["r1n1"].received_bytes
+            connection.sendall(b"b")
+            assert [unacknowledged(connection) for _ in range(3)] == [1, 1, 1]
+            assert path.read_bytes() == b"a"
+            assert here.usage()["r1n1"].received_bytes == before
+            here.apply(Action.HEAL, "r1n1")
+            eventually(lambda: path.read_bytes() == b"ab")
 
     def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
-        path = tmp_path / "received"
-        command = [sys.executable, "-S", "-c", listener(str(path))]
-        with subprocess.Popen(here._network.within("r1w1", command)) as process:
-            try:
-                with connected(here.nodes()[0].host, PORT) as connection:
-                    connection.sendall(b"a")
-                    eventually(lambda: path.exists() and path.read_bytes() == b"a")
-                    here.apply(Action.CUT, "r1n1")
-                    connection.sendall(b"b")
-                    process.kill()
-                    process.wait()
-                    assert not broken(connection), "nobody could tell"
-                    here.apply(Action.HEAL, "r1n1")
-                    eventually(lambda: broken(connection))
-            finally:
-                process.kill()
+        with _listening(here, tmp_path / "received") as (process, connection):
+            here.apply(Action.CUT, "r1n1")
+            connection.sendall(b"b")
+            process.kill()
+            process.wait()
+            assert not broken(connection), "nobody could tell"
+            here.apply(Action.HEAL, "r1n1")
+            eventually(lambda: broken(connection))
 
     def test_a_worker_that_is_cut_off_runs_nothing_until_it_is_healed(
         self, here: LocalCluster, application: Driver

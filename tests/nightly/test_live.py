@@ -11,7 +11,7 @@ import pytest
 from harness.nightly import live
 from harness.nightly.gate import compare_live, pairs_of
 from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
-from harness.nightly.sampling import Side
+from harness.nightly.sampling import Gathered, Side
 from harness.nightly.statistics import Change
 from harness.results.provenance import ROOT
 
@@ -64,11 +64,12 @@ def side(log: Path, name: str, **settings: object) -> Side:
     return Side(name=name, root=root, python=Path(sys.executable))
 
 
+def gathered(old: Side, new: Side) -> Gathered:
+    return live.gather_live(LIVE_RATIOS, old, new, pairs=5, seed=1, report=lambda text: None)
+
+
 def test_the_sides_take_turns_and_a_ratio_is_of_equal_numbers(log: Path) -> None:
-    found = live.gather_live(
-        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=2.0), pairs=5, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
+    found = gathered(side(log, "old"), side(log, "new", tasks=2.0))
     pairs = found.pairs["live_latency"]
     assert pairs.baseline == pytest.approx([0.1] * 5)
     assert pairs.tonight == pytest.approx([0.2] * 5)
@@ -79,10 +80,7 @@ def test_the_sides_take_turns_and_a_ratio_is_of_equal_numbers(log: Path) -> None
 
 
 def test_a_pass_that_failed_has_no_number_and_a_reason(log: Path) -> None:
-    found = live.gather_live(
-        LIVE_RATIOS, side(log, "old"), side(log, "new", fails=[1]), pairs=5, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
+    found = gathered(side(log, "old"), side(log, "new", fails=[1]))
     tonight = found.pairs["live_cpu"].tonight
     assert [value is None for value in tonight] == [False, True, False, False, False]
     assert "the broker is gone" in found.reasons["live_cpu (tonight)"]
@@ -90,19 +88,13 @@ def test_a_pass_that_failed_has_no_number_and_a_reason(log: Path) -> None:
 
 
 def test_a_side_that_cannot_start_is_no_number_for_anything(log: Path) -> None:
-    found = live.gather_live(
-        LIVE_RATIOS, side(log, "old", broken=True), side(log, "new"), pairs=5, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
+    found = gathered(side(log, "old", broken=True), side(log, "new"))
     assert set(found.pairs["live_cpu"].baseline) == {None}
     assert "no Java here" in found.reasons["live_cpu (baseline)"]
 
 
 def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(log: Path) -> None:
-    found = live.gather_live(
-        LIVE_RATIOS, side(log, "old", answers_late=True), side(log, "new"), pairs=5, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
+    found = gathered(side(log, "old", answers_late=True), side(log, "new"))
     assert found.pairs["live_latency"].baseline == pytest.approx([0.1] * 5)
 
 
@@ -110,10 +102,7 @@ def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "_OPEN_S", 0.2)
-    found = live.gather_live(
-        LIVE_RATIOS, side(log, "old", deaf=True), side(log, "new"), pairs=5, seed=1,
-        report=lambda text: None,
-    )  # fmt: skip
+    found = gathered(side(log, "old", deaf=True), side(log, "new"))
     assert set(found.pairs["live_cpu"].baseline) == {None}
     assert "nothing came" in found.reasons["live_cpu (baseline)"]
 

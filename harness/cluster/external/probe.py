@@ -37,9 +37,8 @@ def look(numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
 def main() -> None:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("faultline-probe")
-    for key, value in json.loads(sys.stdin.readline()).items():
-        builder = builder.config(key, value)
+    conf = json.loads(sys.stdin.readline())
+    builder = SparkSession.builder.appName("faultline-probe").config(map=conf)
     context = builder.getOrCreate().sparkContext
     print(json.dumps(context.parallelize(range(4), 4).mapPartitions(look).collect()), flush=True)
     context.stop()

@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.child import Child, end_with_parent, orders, speaker
 from harness.cluster.base import Cluster
+from harness.cluster.spark import spread_settings
 from harness.engines.simulated.campaign import Choice, run_seed
 from harness.engines.simulated.checkers import Violation
 from harness.engines.simulated.run import SimulatedRun
@@ -23,7 +24,6 @@ from harness.engines.simulated.run import SimulatedRun
 TASKS_PER_SLOT = 16
 """So many that a slow one delays little and an executor's loss costs little."""
 MOST_SEEDS_PER_TASK = 64
-FIRST_REPORT_S = 300.0
 NEXT_REPORT_S = 300.0
 _LOOK_AGAIN_S = 0.2
 
@@ -33,8 +33,6 @@ def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
 
     Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more.
     """
-    spec = cluster.spec
-    slots = spec.racks * spec.workers_per_rack * spec.cores_per_worker
     child = Child(
         "harness.engines.simulated.spread",
         name="the campaign's driver",
@@ -43,8 +41,7 @@ def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
         environment=cluster.driver_environment(),
     )
     try:
-        # A cluster of somebody else's may have more, which are not ours to take.
-        conf = {**cluster.spark_conf(), "spark.cores.max": str(slots)}
+        conf, slots = spread_settings(cluster), cluster.spec.task_slots
         child.send({"conf": conf, "choice": asdict(choice), "slots": slots})
         yield from in_order(choice, _arriving(child, len(choice.seeds)))
     finally:
@@ -52,16 +49,9 @@ def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
 
 
 def _arriving(child: Child, total: int) -> Iterator[SimulatedRun]:
-    mark = seen = 0
+    events, seen = child.each("reports of schedules", "reports", within_s=NEXT_REPORT_S), 0
     while seen < total:
-        event = child.wait_for(
-            "reports of schedules",
-            lambda event: event["event"] == "reports",
-            within_s=NEXT_REPORT_S if seen else FIRST_REPORT_S,
-            since=mark,
-        )
-        mark = child.events.index(event, mark) + 1
-        for document in event["reports"]:
+        for document in next(events)["reports"]:
             seen += 1
             yield report_of(document)
 
@@ -123,9 +113,7 @@ def main() -> None:
             value1.extend(value2)
             return value1
 
-    builder = SparkSession.builder.appName("faultline-simulate")
-    for key, value in order["conf"].items():
-        builder = builder.config(key, value)
+    builder = SparkSession.builder.appName("faultline-simulate").config(map=order["conf"])
     context = builder.getOrCreate().sparkContext
     choice = choice_of(order["choice"])
     queue: deque[dict[str, Any]] = deque()
