@@ -43,6 +43,16 @@ def all_experiments() -> Sequence[Experiment]:
     return sorted(found, key=lambda experiment: (order.index(experiment.group), experiment.id))
 
 
+@functools.cache
+def reasons() -> Mapping[str, Mapping[str, str]]:
+    """By experiment and sentence: why it does not hold, or was not measured, in the results that
+    ship. No experiment reaches the modules these stand in."""
+    found: dict[str, Mapping[str, str]] = {}
+    for group in GROUPS:
+        found.update(importlib.import_module(f"experiments.{group}._reasons").REASONS)
+    return found
+
+
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
     """The experiments with these ids; a group's name stands for all of its experiments.
 

@@ -34,6 +34,10 @@ class Claim:
     """None where it was not measured."""
     measured: Mapping[str, Any]
     """The numbers the verdict rests on, the tolerance among them."""
+    why: str | None = None
+    """Why it does not hold, or why it was not measured, where the experiment can tell it from the
+    numbers; never shown where it holds. What was found out afterwards, by looking at the results
+    that ship, stands in ``experiments/*/_reasons.py``, so that a better reason discards no run."""
 
 
 def at_most(text: str, value: float | None, limit: float, measured: Mapping[str, Any]) -> Claim:

@@ -83,9 +83,9 @@ def _synchronization(found: pd.DataFrame) -> Claim:
         measured={
             "mean_gain_s": None if gains is None else gains.mean(),
             "needed_s": FASTER_S,
-            "why": "a replica's neighbours had the same input as its primary's, so what it holds "
-            "back was received already and is dropped unread",
         },
+        why="a replica's neighbours had the same input as its primary's, so what it holds back was "
+        "received already and is dropped unread",
     )
 
 

@@ -26,7 +26,7 @@ from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
 from harness.failures.files import read_schedule
 from harness.report.build import ReportWriter, WrittenReport
-from harness.report.verdicts import Assessment
+from harness.report.verdicts import SMOKE_DECIDES, Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
@@ -260,6 +260,8 @@ def _summarize(
             mark = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[claim.held]
             kind = " (invariant)" if _invariant(claim) else ""
             click.echo(f"  {mark}{kind}: {claim.text}")
+            if claim.why not in (None, SMOKE_DECIDES):
+                click.echo(f"    why: {claim.why}")
         if item.problem:
             click.echo(f"  its table or claims could not be made:\n{item.problem}")
     for record in bad:

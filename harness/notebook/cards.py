@@ -117,9 +117,12 @@ def _content(judged: Assessment) -> str:
 
 def _claim(row: dict[str, Any]) -> str:
     numbers = " · ".join(f"{_text(key)} = {_text(value)}" for key, value in row["measured"])
+    small = f"<small>{numbers}</small>"
+    if row["why"]:
+        small += f"<br>Why: {_text(row['why'])}"
     return (
         f'<tr><td style="text-align:left">{MARKS[row["verdict"]]} {row["verdict"]}</td>'
-        f'<td style="text-align:left">{_text(row["text"])}<br><small>{numbers}</small></td></tr>'
+        f'<td style="text-align:left">{_text(row["text"])}<br>{small}</td></tr>'
     )
 
 

@@ -297,6 +297,7 @@ def _claim_row(claim: Claim) -> dict[str, Any]:
         "verdict": verdict,
         "css": verdict.replace(" ", "-"),
         "measured": [(key, _number(value)) for key, value in claim.measured.items()],
+        "why": claim.why,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from harness.catalogue import reasons
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Experiment, Tables
 from harness.results.record import Profile
@@ -46,6 +47,7 @@ class Assessment:
                 "text": claim.text,
                 "held": claim.held,
                 "measured": dict(claim.measured),
+                "why": claim.why,
                 "profile": self.profile.value,
                 "engines": list(self.campaign.engines),
             }
@@ -59,7 +61,8 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
         text=experiment.statement,
         kind=ClaimKind.HYPOTHESIS if experiment.ours else ClaimKind.PAPER,
         held=None,
-        measured={"why not": _incompleteness(campaign)},
+        measured={},
+        why=_incompleteness(campaign),
     )
     judged = Assessment(
         experiment=experiment, profile=profile, campaign=campaign, table=None, claims=[unmeasured]
@@ -69,7 +72,9 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
     try:
         table = experiment.table(campaign.results())
         broken = _broken(experiment, campaign)
-        claims = [_marked(claim, broken) for claim in experiment.claims(table)]
+        claims = [
+            _explained(_marked(claim, broken), experiment) for claim in experiment.claims(table)
+        ]
     except Exception:
         problem = traceback.format_exc() if campaign.complete else None
         return replace(judged, problem=problem)
@@ -95,20 +100,30 @@ def _marked(claim: Claim, broken: Mapping[str, Mapping[str, Any]]) -> Claim:
     if claim.held is False or claim.text not in broken:
         return claim
     why = "an older record of the same code and point broke it"
-    return replace(claim, held=False, measured={"why not": why, **broken[claim.text]})
+    return replace(claim, held=False, measured=broken[claim.text], why=why)
+
+
+def _explained(claim: Claim, experiment: Experiment) -> Claim:
+    """With the reason for its verdict: its own, or what is known from the results that ship. What
+    holds needs none, and an invariant that does not is a defect and has no excuse."""
+    if claim.held:
+        return replace(claim, why=None)
+    if claim.why is not None or claim.kind is ClaimKind.INVARIANT:
+        return claim
+    return replace(claim, why=reasons().get(experiment.id, {}).get(claim.text))
 
 
 def _withdrawn(claim: Claim, why_not: str) -> Claim:
     if not claim.held:
         return claim
-    return replace(claim, held=None, measured={**claim.measured, "why not": why_not})
+    return replace(claim, held=None, why=why_not)
 
 
 def _undecided(claim: Claim) -> Claim:
     """What two instances on one machine cannot decide; an invariant must hold in each of them."""
     if claim.kind is ClaimKind.INVARIANT or claim.held is None:
         return claim
-    return replace(claim, held=None, measured={**claim.measured, "why not": SMOKE_DECIDES})
+    return replace(claim, held=None, why=SMOKE_DECIDES)
 
 
 def _incompleteness(campaign: Campaign) -> str:

@@ -266,6 +266,7 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "text": "The claim.",
     "held": "Whether it holds; null where it was not measured.",
     "measured": "The numbers that the verdict rests on, as JSON.",
+    "why": "Why it does not hold or was not measured, as far as that is known; else empty.",
 }
 
 

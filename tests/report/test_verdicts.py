@@ -14,7 +14,7 @@ import pytest
 from harness.claims import Claim, ClaimKind
 from harness.cli.measure import exit_code
 from harness.experiment import Context, Experiment
-from harness.report import build
+from harness.report import build, verdicts
 from harness.report.verdicts import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
@@ -65,7 +65,7 @@ def test_the_smoke_profile_decides_invariants_only(tmp_path: Path) -> None:
         ("paper", None),
         ("invariant", True),
     ]
-    assert claims[0].measured["why not"] == SMOKE_DECIDES
+    assert claims[0].why == SMOKE_DECIDES
 
 
 def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
@@ -77,6 +77,36 @@ def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
     assert [claim.held for claim in result.claims] == [False, True]
     assert exit_code([result], strict=False) == 0
     assert exit_code([result], strict=True) == 1
+
+
+@pytest.mark.parametrize(("own", "shown"), [(None, "known"), ("computed", "computed")])
+def test_what_does_not_hold_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, shown: str
+) -> None:
+    """An experiment's own reason before what is known from the results that ship; what holds has
+    none, and a broken invariant is a defect that nothing excuses."""
+
+    def with_reasons(frame: pd.DataFrame) -> list[Claim]:
+        return [replace(claim, why=own) for claim in claims(frame)]
+
+    sentences = ("y rises with x", "y is above zero")
+    known = {"stock/toy": dict.fromkeys(sentences, "known")}
+    monkeypatch.setattr(verdicts, "reasons", lambda: known)
+    monkeypatch.setattr(build, "all_experiments", lambda: [replace(toy(), claims=with_reasons)])
+    for folder, sign, found in (
+        ("held", 1, [None, None]), ("not", -1, [shown, own]),
+    ):  # fmt: skip
+
+        def run(point: Point, context: Context, sign: int = sign) -> Outcome:
+            return Outcome(values={"y": sign * float(str(point["x"]))})
+
+        store = RecordStore(tmp_path / folder)
+        make(store, toy(run), settings=QUICK)
+        report = build.write_report(store)
+        assert [claim.why for claim in report.judged[0].claims] == found
+        assert (f"Why: {shown}" in text_of(report)) == (found[0] is not None)
+        documents = json.loads((store.root / "report" / "claims.json").read_text())
+        assert [document["why"] for document in documents] == found
 
 
 @pytest.mark.parametrize("bad", ["missing", "invalid", "failed"])
@@ -96,7 +126,7 @@ def test_one_bad_run_withdraws_every_claim_that_held(tmp_path: Path, bad: str) -
         assert bad == "missing"
     result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [None, None]
-    assert "5 of 6 runs" in result.claims[0].measured["why not"]
+    assert "5 of 6 runs" in (result.claims[0].why or "")
     assert exit_code([result], strict=False) == (0 if bad == "invalid" else 3)
     assert exit_code([result], strict=True) == (1 if bad == "invalid" else 3)
 
@@ -111,7 +141,7 @@ def test_a_newer_record_hides_no_broken_invariant(tmp_path: Path) -> None:
     make(RecordStore(tmp_path), toy(), settings=replace(QUICK, repeats=1, again=True))
     result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [True, False]
-    assert "older record" in result.claims[1].measured["why not"]
+    assert "older record" in (result.claims[1].why or "")
     assert exit_code([result], strict=False) == 1
 
 
@@ -225,7 +255,7 @@ def test_the_report_is_one_file_with_every_verdict(
         for text in ("y rises with x", "y is above zero")
     }
     assert set(documents[0]) == {
-        "experiment", "figure", "paper", "kind", "text", "held", "measured", "profile",
+        "experiment", "figure", "paper", "kind", "text", "held", "measured", "why", "profile",
         "machine_name", "engines",
     }  # fmt: skip
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
@@ -282,7 +312,7 @@ def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
     make(RecordStore(tmp_path), toy(run), settings=QUICK)
     result = judged(RecordStore(tmp_path), toy())
     assert [claim.held for claim in result.claims] == [None]
-    assert "one rack is too few" in result.claims[0].measured["why not"]
+    assert "one rack is too few" in (result.claims[0].why or "")
     assert exit_code([result], strict=False) == 0
 
 
