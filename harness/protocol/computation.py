@@ -104,7 +104,7 @@ class Computation:
     def arrived(self, index: int, batch: int, term: int) -> None:
         """Something came from upstream ``index``: if it was closed, is it back where we are?"""
         run = self.tentative
-        if run is not None and run.closed:
+        if run is not None:
             run.delivered(index, batch, term, run.position if run.active else self.position)
 
     def _can_redo(self) -> bool:

@@ -119,6 +119,9 @@ class UpstreamClosed:
     last_batch: int
     before_term: int
     """On behalf of primaries with a lower term than this."""
+    back_at: int
+    """Where the lost task was. A primary of that very term that has sent the batch before this one,
+    or a later one, is back: the coordinator had not heard of it yet, and nothing is closed."""
 
 
 @value

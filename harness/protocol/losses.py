@@ -5,10 +5,14 @@ be back where the lost one was. A loss that lasts for the bound (`Tentative.boun
 to the microsecond: those downstream are told to go on without it, and again at every sweep.
 
 A replica that was promoted before any heartbeat had reported it may run, or may never have been
-started. So the coordinator waits for the next heartbeat of its node, one interval at most, before
-it closes the task: to close a task that runs would be needless. If that heartbeat reports the
-replica as ready, the task is no longer lost, as if the replica had been known to be there: it may
-be some batches behind the lost primary.
+started. So the coordinator waits for the next heartbeat of its node before it closes the task: to
+close a task that runs would be needless. It waits for two intervals at most: one until that
+heartbeat is sent, and one by which it may come later than the one before. If the heartbeat reports
+the replica as ready, the task is no longer lost, as if the replica had been known to be there: it
+may be some batches behind the lost primary.
+
+A task that is back is seen by those downstream before the coordinator hears of it, so each order
+to go on without it says what being back is, and whoever has seen that ignores it.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from harness.protocol.scheme import Closing, Scheme
 from harness.protocol.wiring import Wiring
 
 CLOSE = ("close", 0)
+SHOWS_ITSELF = 2
+"""Heartbeats within which a replica that was promoted shows that it is there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +113,8 @@ class Losses:
                 loss.closed_below = before
                 if frontier is None:
                     frontier = self._frontier()
-                yield from self._forge(task, frontier, before, cause)
+                back_at = 0 if primary is not None and _was_replica(primary) else loss.position
+                yield from self._forge(task, frontier, before, back_at, cause)
         if coming and min(coming) != self._timer_at:
             self._timer_at = min(coming)
             yield SetTimer(cause=cause, at=self._timer_at, key=CLOSE)
@@ -119,14 +126,16 @@ class Losses:
             return due  # it is placed as a primary: there was nothing before the loss
         if self._members[primary.node].heard_at > loss.since:
             return due  # its node has spoken, and did not have it, or it would be back
-        return max(due, loss.since + self._heartbeat_us + 1)
+        return max(due, loss.since + SHOWS_ITSELF * self._heartbeat_us + 1)
 
     def _frontier(self) -> int:
         """The last batch that anybody is known to have processed."""
         reports = (r for _, member in self._members for r in member.reports.values())
         return max((report.position - 1 for report in reports), default=0)
 
-    def _forge(self, task: int, last_batch: int, before_term: int, cause: str) -> Iterator[Effect]:
+    def _forge(
+        self, task: int, last_batch: int, before_term: int, back_at: int, cause: str
+    ) -> Iterator[Effect]:
         assert task in self.tasks, f"task {task} is not lost"
         assert before_term > 0, "terms begin at 1"
         for below in self._wiring.downstream[task]:
@@ -136,6 +145,7 @@ class Losses:
                 upstream=task,
                 last_batch=last_batch,
                 before_term=before_term,
+                back_at=back_at,
             )
             yield Send(cause=cause, to=below, incarnation=None, message=message)
 

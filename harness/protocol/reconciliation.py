@@ -119,7 +119,9 @@ class Basis:
 class TentativeRun:
     """The computation that runs ahead of the stable one; at most one at a time."""
 
-    __slots__ = ("active", "busy", "closed", "outputs", "position", "rules", "state", "timer_at")
+    __slots__ = (
+        "_reached", "active", "busy", "closed", "outputs", "position", "rules", "state", "timer_at",
+    )  # fmt: skip
 
     def __init__(self, rules: Tentative) -> None:
         self.rules = rules
@@ -130,6 +132,8 @@ class TentativeRun:
         self.outputs: dict[int, tuple[Payload, ...]] = {}
         """Tentative outputs that were sent and not yet corrected."""
         self.closed: dict[int, Closed] = {}
+        self._reached: dict[int, tuple[int, int]] = {}
+        """By upstream, its highest term of which a batch came, and the batch after the last."""
         self.timer_at = -1
 
     def close(self, index: int, *, last_batch: int, before_term: int) -> None:
@@ -148,11 +152,17 @@ class TentativeRun:
         the loss. One at or above it does, if its sender is the new primary that the coordinator
         waits for; where this copy itself had closed the task, whoever sends it.
         """
+        if (term, batch) >= self._reached.get(index, (0, 0)):
+            self._reached[index] = term, batch + 1
         closed = self.closed.get(index)
         if closed and batch >= position:
             by_task = closed.before_term == FOREVER
             if by_task or term >= closed.before_term:
                 del self.closed[index]
+
+    def is_back(self, index: int, term: int, back_at: int) -> bool:
+        """Has a primary of ``term`` at upstream ``index`` got to batch ``back_at``?"""
+        return self._reached.get(index, (0, 0)) >= (term, max(back_at, 1))
 
     def due_at(self, slot: Slot | None, policy: Policy, now: int, *, redoes: bool) -> int:
         """When the next tentative batch may be processed; FOREVER while nothing of it came

@@ -308,7 +308,11 @@ class TaskMachine:
 
     def _upstream_closed(self, item: UpstreamClosed) -> None:
         index, run = self.inlet.index(item.upstream), self.computation.tentative
-        if run is not None and self.inlet.seen_terms[index] <= item.before_term:
+        if (
+            run is not None
+            and self.inlet.seen_terms[index] <= item.before_term
+            and not run.is_back(index, item.before_term, item.back_at)
+        ):
             run.close(index, last_batch=item.last_batch, before_term=item.before_term)
 
     # -- computing -------------------------------------------------------------------------

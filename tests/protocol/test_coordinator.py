@@ -54,10 +54,37 @@ def test_a_replica_that_its_node_does_not_have_is_not_waited_for() -> None:
     assert closings(cluster, 2000) == [0]
 
 
-def test_a_replica_of_which_nothing_is_heard_is_waited_for_one_heartbeat() -> None:
+def test_a_replica_of_which_nothing_is_heard_is_waited_for_two_heartbeats() -> None:
     cluster = lost()
-    assert closings(cluster, LOST_AT_US + BEAT_US) == []
-    assert closings(cluster, LOST_AT_US + BEAT_US + 1) == [0]
+    assert closings(cluster, LOST_AT_US + 2 * BEAT_US) == []
+    assert closings(cluster, LOST_AT_US + 2 * BEAT_US + 1) == [0]
+
+
+def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> None:
+    """A new coordinator knows of no reports. The primary's connection ends at once; the heartbeat
+    that would show the replica comes more than an interval after the one before."""
+    first = Cluster(replicated=(0,), tentative=Tentative())
+    first.beat(0, 1, 2, now=0)
+    again = Cluster(replicated=(0,), tentative=Tentative(), owner=2, registry=first.stored[-1])
+    again.disconnect(0, now=1)
+    primary = again.primary(0)
+    assert primary is not None
+    late = BEAT_US + BEAT_US // 2
+    assert closings(again, late) == []
+    heard = again.beat(primary.node, now=late, copies=[report(primary, position=4, term=None)])
+    assert sent(heard, told.UpstreamClosed) == []
+    assert closings(again, 3 * BEAT_US) == []
+
+
+def test_an_order_to_go_on_without_a_task_says_where_it_was() -> None:
+    """So whoever is told late can see that it is back; a replica is wherever it shows itself."""
+    cluster = Cluster(tentative=Tentative())
+    cluster.beat(0, 1, 2, now=0)
+    cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
+    [told_] = sent(cluster.disconnect(0, now=LOST_AT_US), told.UpstreamClosed)
+    assert told_.back_at == 6
+    [told_] = sent(lost().beat(2, now=1500), told.UpstreamClosed)
+    assert told_.back_at == 0
 
 
 def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> None:

@@ -484,10 +484,53 @@ def confirm(t: TaskUnderTest) -> list[do.TaskEffect]:
     return t.tell(told.OutputPublished(cause=CAUSE, task=2, incarnation=1, sequence=sequence))
 
 
-def closed(last_batch: int = 9) -> told.UpstreamClosed:
+def closed(last_batch: int = 9, back_at: int = 0) -> told.UpstreamClosed:
     return told.UpstreamClosed(
-        cause=CAUSE, task=2, upstream=1, last_batch=last_batch, before_term=5
+        cause=CAUSE, task=2, upstream=1, last_batch=last_batch, before_term=5, back_at=back_at
     )
+
+
+def ahead_of_a_lost_task(t: TaskUnderTest, *, batches: int, back_at: int) -> None:
+    """Upstream task 1 is lost and closed; the sink has gone on without it."""
+    t.tell(closed(back_at=back_at))
+    for batch in range(batches):
+        t.done(only(t.batch(batch, 0), do.ProcessBatch))
+
+
+def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
+    """The tentative batches that are begun, and with what."""
+    return [
+        (effect.batch, effect.inputs)
+        for effect in effects
+        if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE
+    ]
+
+
+def test_an_upstream_task_that_is_back_is_not_closed_by_an_order_from_before() -> None:
+    """The coordinator closes it at every sweep until a heartbeat tells that it is back."""
+    t = join_of_two()
+    ahead_of_a_lost_task(t, batches=2, back_at=3)
+    t.batch(2, 1, stable=False, term=5)
+    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.tell(closed(back_at=3))
+    assert begins(t.batch(3, 0)) == [], "its part will come"
+    assert begins(t.batch(3, 1, stable=False, term=5)) == [(3, ("in", "in"))]
+
+
+def test_an_upstream_task_that_is_not_yet_where_it_was_is_closed_again() -> None:
+    t = join_of_two()
+    ahead_of_a_lost_task(t, batches=2, back_at=9)
+    t.batch(2, 1, stable=False, term=5)
+    t.done(only(t.batch(2, 0), do.ProcessBatch))
+    t.tell(closed(back_at=9))
+    assert begins(t.batch(3, 0)) == [(3, ("in", None))]
+
+
+def test_the_next_loss_of_an_upstream_task_that_was_back_closes_it() -> None:
+    t = join_of_two()
+    t.done(only([*t.batch(0, 0), *t.batch(0, 1, term=4)], do.ProcessBatch))
+    t.tell(closed(back_at=1))
+    assert begins(t.batch(1, 0)) == [(1, ("in", None))]
 
 
 def test_nothing_tentative_before_the_coordinator_closes() -> None:
@@ -721,7 +764,11 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
         for batch in range(3):
             t.batch(batch, 0)
             t.done(only(t.batch(batch, 1), do.ProcessBatch))
-        t.tell(told.UpstreamClosed(cause=CAUSE, task=2, upstream=1, last_batch=9, before_term=9))
+        t.tell(
+            told.UpstreamClosed(
+                cause=CAUSE, task=2, upstream=1, last_batch=9, before_term=9, back_at=0
+            )
+        )
         going = only(t.batch(3, 0), do.ProcessBatch)
         assert (going.run, going.copies_state) == (
             told.Run.TENTATIVE,
@@ -790,7 +837,9 @@ def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> Non
     for batch in range(3):
         t.advance(batch)
     t.tell(told.CheckpointStored(cause=CAUSE, task=1, incarnation=1, position=3))
-    closed = told.UpstreamClosed(cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2)
+    closed = told.UpstreamClosed(
+        cause=CAUSE, task=1, upstream=0, last_batch=3, before_term=2, back_at=0
+    )
     t.done(only(t.tell(closed), do.ProcessBatch))
     refused = told.ReplayRefused(cause=CAUSE, task=1, upstream=0, oldest=4)
     only(t.tell(refused), do.LoadCheckpoint)

@@ -131,7 +131,7 @@ class Walk:
             told.UpstreamClosed(
                 cause="walk", task=SINK, upstream=self.random.choice((0, 1)),
                 last_batch=min(BATCHES - 1, self.machine.position + 2),
-                before_term=self.random.choice((2, 3)),
+                before_term=self.random.choice((2, 3)), back_at=self.random.choice((0, 9)),
             )
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 A task without a replica whose node's connection was closed is closed when the bound has passed, to
 the microsecond. A task of which no live node has had a copy for longer than detection (silence, a
-heartbeat until it is noticed, one in which a promoted replica may show itself, a message's delay)
+heartbeat until it is noticed, two in which a promoted replica may show itself, a message's delay)
 and the bound is closed at every sweep of a coordinator that has been up for as long.
 
 Nothing is promised once there was `FaultKind.WEATHER` (heartbeats get lost). What tasks promise is
@@ -118,7 +118,7 @@ class Closings(Observer):
         scheme, network = self._options.scheme, self._options.network
         patience = (
             scheme.suspect_after_us
-            + 2 * scheme.heartbeat_us
+            + 3 * scheme.heartbeat_us
             + network.delay_us
             + network.jitter_us
             + self._rules.bound_us

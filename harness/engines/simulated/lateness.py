@@ -12,8 +12,8 @@ nothing that would have to end first. Then it must begin p no later than
   is, and the task redoes earlier batches, after it was due by its tuple time (where the scheme
   says how far apart batches are);
 * with `Closing.COORDINATOR`: once every missing part is of a task that the coordinator has closed
-  (and that has not delivered p or a later batch since); with `Policy.DELAY` not before the bound
-  after the first part of p came.
+  (and that has not delivered p or a later batch since, nor been back where it was when the order
+  came); with `Policy.DELAY` not before the bound after the first part of p came.
 
 *Not before.* A part that is missing may be taken as empty only if it is late (`Closing.TASK`) or
 its task is closed, and since then has not delivered a batch that is still needed; with
@@ -201,9 +201,7 @@ class Lateness(Observer):
                 known = waiting.terms.get(item.upstream, -1)
                 waiting.terms[item.upstream] = max(item.term, known)
             case told.UpstreamClosed():
-                if waiting.terms.get(item.upstream, -1) <= item.before_term:
-                    known = waiting.closed.get(item.upstream, -1)
-                    waiting.closed[item.upstream] = max(item.before_term, known)
+                waiting.close(item)
             case told.CheckpointLoaded():
                 at = item.checkpoint.position if item.checkpoint is not None else 0
                 if self._loading and at > waiting.stable_at:

@@ -22,6 +22,7 @@ class Waiting:
         "on_time",
         "parts",
         "publishing",
+        "reached",
         "stable_at",
         "stable_ticket",
         "suspends",
@@ -55,6 +56,8 @@ class Waiting:
         self.parts: dict[int, dict[int, bool]] = {}
         """Batch to upstream task to whether its part is stable."""
         self.terms: dict[int, int] = {}
+        self.reached: dict[tuple[int, int], int] = {}
+        """(upstream task, term) to the last batch that came of it, needed or not."""
         self.closed: dict[int, int] = {}
         """Upstream task to the term below which it is closed."""
         self.due: int | None = None
@@ -84,6 +87,7 @@ class Waiting:
         upstream, batch, term = item.upstream, item.batch, item.term
         if upstream in self.closed and term >= self.closed[upstream] and batch >= self.next:
             del self.closed[upstream]
+        self.reached[upstream, term] = max(batch, self.reached.get((upstream, term), batch))
         if batch < self.stable_at:
             return
         known = self.terms.get(upstream, -1)
@@ -101,6 +105,13 @@ class Waiting:
             self.parts[batch] = {upstream: item.stable}
         else:
             parts[upstream] = item.stable or parts.get(upstream, False)
+
+    def close(self, item: told.UpstreamClosed) -> None:
+        """The coordinator lets it go on without an upstream task, unless that is back by now."""
+        upstream, before = item.upstream, item.before_term
+        back = self.reached.get((upstream, before), -1) >= max(0, item.back_at - 1)
+        if self.terms.get(upstream, -1) <= before and not back:
+            self.closed[upstream] = max(before, self.closed.get(upstream, -1))
 
     def began(self, effect: do.ProcessBatch) -> None:
         """The copy has begun a batch."""
