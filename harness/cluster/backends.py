@@ -73,11 +73,16 @@ class Backend:
         if not missing:
             return None
         able = [b.name for b in BACKENDS.values() if set(missing) <= b.capabilities]
-        return (
-            f"{', '.join(missing)}, which a {self.name} cluster cannot do",
+        remedy = (
             f"use --cluster {' or '.join(able)}"
             if able
-            else f"leave it out, or use {', '.join(sorted(self.capabilities))}",
+            else f"leave it out, or use {', '.join(sorted(self.capabilities))}"
+        )
+        if self.name in BACKENDS:
+            return f"{', '.join(missing)}, which a {self.name} cluster cannot do", remedy
+        return (
+            f"{', '.join(missing)}, which the cluster {self.name} cannot do",
+            f"give the file that describes it commands of these names, or {remedy}",
         )
 
     def demand(self, actions: Iterable[Action], what: str) -> None:

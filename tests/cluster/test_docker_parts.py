@@ -66,20 +66,28 @@ def test_the_base_image_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert base_image() == "mirror/python:3.11"
 
 
+STEPS = [
+    "Step 1/2 : FROM x",
+    'Step 2/2 : RUN python3 || { echo "faultline: the base image has no Python ${PYTHON}"; }',
+]
+"""What every builder shows, whatever fails later."""
+
+
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
-        ("faultline: the base image has no Python 3.11", "FAULTLINE_DOCKER_BASE"),
+        (f"faultline: the base image has no Python {python_version()}", "FAULTLINE_DOCKER_BASE"),
         ("/bin/sh: 1: python3: not found", "FAULTLINE_DOCKER_BASE"),
         ("pull access denied for python", "docker pull"),
         ("dial tcp: lookup mirror.example on 10.0.0.1:53: no such host", "docker pull"),
         ("Temporary failure in name resolution", "no way to the package index"),
+        ("Failed to establish a new connection: refused", "no way to the package index"),
         ("write /x: no space left on device", "docker system df"),
         ("something else", "by hand"),
     ],
 )
 def test_a_build_that_fails_says_what_to_do(words: str, remedy: str) -> None:
-    failure = build_failure("faultline:x", ["Step 1/2 : FROM x", words], "returned 1")
+    failure = build_failure("faultline:x", [*STEPS, words], "returned 1")
     assert words in failure.what
     assert remedy in failure.remedy
 

@@ -61,8 +61,9 @@ def test_the_smallest_description_is_enough(tmp_path: Path) -> None:
     assert settings.spark.code == "archive"
     backend = find_backend(str(settings.path))
     assert backend.capabilities == {Action.KILL, Action.RESTART}
-    with pytest.raises(UsageError, match="needs cut, which a external-lab"):
+    with pytest.raises(UsageError, match="needs cut, which the cluster external-lab") as caught:
         backend.demand([Action.CUT], "the schedule")
+    assert "commands of these names, or use --cluster" in caught.value.remedy
 
 
 def test_the_example_shows_what_can_be_said(

@@ -112,7 +112,8 @@ def build_failure(tag: str, lines: list[str], error: str) -> EnvironmentFailure:
 
 
 def _remedy(text: str) -> str:
-    if "the base image has no Python" in text or "python3: not found" in text:
+    # The builder shows every command before it runs it: that one has a variable for the number.
+    if f"has no Python {python_version()}" in text or "python3: not found" in text:
         return (
             f"name a base image with Python {python_version()}, its venv module and pip in "
             f"{BASE_VARIABLE}"
@@ -125,7 +126,9 @@ def _remedy(text: str) -> str:
             f"the base image cannot be pulled: see whether `docker pull {base_image()}` works, or "
             f"name an image that is there in {BASE_VARIABLE}"
         )
-    if any(word in text for word in ("Temporary failure in name", "Connection", "timed out")):
+    if any(
+        word in text.lower() for word in ("temporary failure in name", "connection", "timed out")
+    ):
         return (
             "the build has no way to the package index: give the daemon the proxy that this "
             "machine uses, or build the image elsewhere and load it with `docker load`"
