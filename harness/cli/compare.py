@@ -27,6 +27,7 @@ Examples:
 """
 _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
+_VERDICTS = {True: "holds", False: "does not hold", None: "not measured"}
 VARIANTS = "variants"
 """The table of a run with several passes (`harness.engines.run.together`)."""
 
@@ -42,7 +43,8 @@ VARIANTS = "variants"
     "--cluster",
     "backend",
     metavar="NAME",
-    help="Of ONE, only runs on this kind of cluster, and those that need none.",
+    help="Of ONE, only runs on this kind of cluster, and those that need none; a FILE.yaml that "
+    "describes one is a kind of its own.",
 )
 @click.option(
     "--with",
@@ -65,9 +67,11 @@ def command(
 
     Only valid runs of the same point are compared, and runs on different kinds of cluster are never
     pooled: where a directory holds several kinds, say which are meant. What a run measured in
-    several passes is compared pass by pass. The command shows what differs, not whether it matters:
-    `./faultline nightly` does that, because it knows how much runs of the same code differ.
+    several passes is compared pass by pass. Below the numbers stands what each side says of each
+    claim. The command shows what differs, not whether it matters: `./faultline nightly` does that,
+    because it knows how much runs of the same code differ.
     """
+    from harness.report.sides import verdicts
     from harness.results import load
 
     if other is None and not others:
@@ -76,25 +80,33 @@ def command(
             remedy="give another directory, or kinds of cluster with --cluster and --with",
         )
     wanted = [
-        (one, backend, "--cluster"),
-        *((other or one, name, "--with") for name in others or (None,)),
+        (one, _kind(backend), "--cluster"),
+        *((other or one, _kind(name), "--with") for name in others or (None,)),
     ]
     found = {
         root: load(root, experiment=experiment, profile=profile)
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
     sides = [_on(found[root], name, option) for root, name, option in wanted]
-    rows = comparison(sides)
+    rows, claims = comparison(sides), verdicts([side.found for side in sides])
     if as_json:
         described = [
             {"results": str(root), "clusters": _kinds(side)}
             for (root, _, _), side in zip(wanted, sides, strict=True)
         ]
-        emit_json({"sides": described, "quantities": rows})
+        emit_json({"sides": described, "quantities": rows, "claims": claims})
         return
     for number, ((root, _, _), side) in enumerate(zip(wanted, sides, strict=True), start=1):
         click.echo(f"({number}) {root}; {_where(side)}")
     _print(rows, len(sides))
+    _print_claims(claims, len(sides))
+
+
+def _kind(name: str | None) -> str | None:
+    """As it stands in records: of a file that describes a cluster, what it is called there."""
+    from harness.cluster.external.settings import name_of
+
+    return name_of(Path(name)) if name and name.endswith((".yaml", ".yml")) else name
 
 
 def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
@@ -114,6 +126,18 @@ def _print(rows: Sequence[Mapping[str, Any]], sides: int) -> None:
         click.echo(f"  {row['quantity']:<28}{''.join(columns)}  runs: {_runs(row['runs'])}")
     if not rows:
         click.echo("no point has valid runs with numbers in several of them")
+
+
+def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
+    """A block per experiment: a line per claim, a column per side."""
+    last = None
+    for row in claims:
+        if (row["experiment"], row["profile"]) != last:
+            last = (row["experiment"], row["profile"])
+            click.echo(f"\n{row['experiment']} ({row['profile']}): claims")
+            click.echo("  " + "".join(f"{f'({side})':<15}" for side in range(1, sides + 1)))
+        columns = "".join(f"{_VERDICTS[held]:<15}" for held in row["held"])
+        click.echo(f"  {columns}{row['kind']}: {row['claim']}")
 
 
 def _cell(median: float | None, ratio: float | None) -> str:

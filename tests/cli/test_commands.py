@@ -25,7 +25,7 @@ from harness.cli.measure import check_out
 from harness.cli.progress import point_words
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment
-from harness.report import build
+from harness.report import build, sides
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -45,7 +45,8 @@ def invoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, experiments: list[Experiment]
 ) -> Invoke:
     monkeypatch.setattr(catalogue, "all_experiments", lambda: experiments)
-    monkeypatch.setattr(build, "all_experiments", lambda: experiments)
+    for module in (build, sides):
+        monkeypatch.setattr(module, "all_experiments", lambda: experiments)
 
     def call(*arguments: str) -> Result:
         out = [] if arguments[0] in ("list", "compare") else ["--out", str(tmp_path)]
@@ -120,15 +121,15 @@ def test_an_estimate_learns_from_what_a_run_took_here(invoke: Invoke, tmp_path: 
 
 
 def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) -> None:
-    def at(recovery_s: float) -> Experiment:
+    def at(recovery_s: float, y: int) -> Experiment:
         return toy(
             lambda point, context: Outcome(
-                values={"y": 1, "recovery_s": recovery_s, "load_s": 30.0, "ok": True, "text": "no"}
+                values={"y": y, "recovery_s": recovery_s, "load_s": 30.0, "ok": True, "text": "no"}
             )
         )
 
-    for name, recovery_s in (("one", 2.0), ("other", 3.0)):
-        make(RecordStore(tmp_path / name), at(recovery_s))
+    for name, recovery_s, y in (("one", 2.0, 1), ("other", 3.0, -1)):
+        make(RecordStore(tmp_path / name), at(recovery_s, y))
     paths = [str(tmp_path / name) for name in ("one", "other")]
     document = json.loads(invoke("compare", *paths, "--json").stdout)
     assert {row["quantity"] for row in document["quantities"]} == {"recovery_s", "y"}, "no facts"
@@ -136,7 +137,12 @@ def test_two_directories_are_set_side_by_side(invoke: Invoke, tmp_path: Path) ->
     assert [row["point"] for row in rows] == ["x=1", "x=2", "x=3"]
     assert all(row["medians"] == [2.0, 3.0] and row["ratios"] == [None, 1.5] for row in rows)
     assert all(row["runs"] == [2, 2] for row in rows)
-    assert "1.5 times" in invoke("compare", *paths).stdout
+    held = {row["claim"]: row["held"] for row in document["claims"]}
+    smoke_decides_no_paper = [None, None]
+    assert held == {"y rises with x": smoke_decides_no_paper, "y is above zero": [True, False]}
+    shown = invoke("compare", *paths).stdout
+    assert "1.5 times" in shown
+    assert "holds          does not hold  invariant: y is above zero" in shown
 
 
 def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
@@ -159,9 +165,12 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     recovery, other = document["quantities"]
     assert (recovery["medians"], recovery["ratios"]) == ([2.0, 6.0, 1.0], [None, 3.0, 0.5])
     assert (other["medians"], other["runs"]) == ([1.0, 1.0, None], [2, 2, 0])
+    assert {row["claim"] for row in document["claims"]} == {"y rises with x", "y is above zero"}
+    assert all(row["held"] == [None] * 3 for row in document["claims"]), "two of six runs each"
     shown = invoke("compare", *chosen).stdout
     assert "(docker)" in shown
     assert "–" in shown
+    assert "not measured   not measured   not measured   " in shown
     for arguments, what in (
         ([str(tmp_path)], "only one set"),
         ([str(tmp_path), str(tmp_path)], "several kinds of cluster"),

@@ -38,6 +38,7 @@ _EXTRA_COMMANDS = ("up", "clock", "usage", "kill_process", "up_process")
 _OF_PROCESSES = ("kill_process", "up_process")
 """Commands that have a place {pid}."""
 _DEFAULT_TIMEOUT_S = 60.0
+_LIKE = "name a file like docker/external-example.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +101,19 @@ class ExternalSettings:
     @property
     def name(self) -> str:
         """Stands in records; another one for another description, which is another cluster."""
-        digest = sha256(self.path.read_bytes()).hexdigest()[:8]
-        return f"external-{self.path.stem}-{digest}"
+        return name_of(self.path)
+
+
+def name_of(path: Path) -> str:
+    """What records call the cluster that a file describes. Raises `UsageError` without one."""
+    text = read_given(path, "--cluster: ", _LIKE)
+    return f"external-{path.stem}-{sha256(text.encode()).hexdigest()[:8]}"
 
 
 def read_settings(path: Path) -> ExternalSettings:
     """Read and check a description. Raises `UsageError` that names file, key and remedy."""
     try:
-        document = yaml.safe_load(
-            read_given(path, "--cluster: ", "name a file like docker/external-example.yaml")
-        )
+        document = yaml.safe_load(read_given(path, "--cluster: ", _LIKE))
     except yaml.YAMLError as error:
         raise UsageError(
             not_yaml(f"--cluster: {path}", error),
