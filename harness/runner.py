@@ -79,6 +79,8 @@ class PlannedRun:
     """How long it takes, roughly: what it took on this machine if it was made here before."""
     skipped: str | None = None
     """Why this cluster cannot make it."""
+    patient: bool = False
+    """Whether nothing is decided by how long it takes."""
 
     @property
     def computed(self) -> bool:
@@ -88,7 +90,7 @@ class PlannedRun:
     @property
     def bears_others(self) -> bool:
         """Whether computed runs may be made while it is measured."""
-        return self.skipped is None and not self.done and self.experiment.patient
+        return self.skipped is None and not self.done and self.patient
 
 
 class RunObserver(Protocol):
@@ -227,12 +229,16 @@ class Runner:
         the others that are measured; in each the cheapest experiment first. A
         run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
         What finds out the scale of others' grids comes first of what is measured.
+
+        No time of the smoke profile decides anything, so there all of it is patient, and one
+        experiment is measured before all else: others are computed while its servers start.
         """
         _check_options(experiments, settings)
         asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
         scales = {scale for scale in asked if scale is not None}
         wanted = {*experiments, *scales}
-        parts: list[list[PlannedRun]] = [[], [], [], [], []]
+        parts: list[list[PlannedRun]] = [[], [], [], [], [], []]
+        beside = settings.profile is Profile.SMOKE and any(takes(e) for e in wanted)
 
         def cost_s(experiment: Experiment) -> float:
             return estimate_s(experiment, settings.profile, settings.repeats)
@@ -240,8 +246,9 @@ class Runner:
         for experiment in sorted(wanted, key=lambda e: (e not in scales, cost_s(e), e.id)):
             computed = experiment.origin is not Origin.MEASURED
             soon = computed and cost_s(experiment) <= SOON_S
-            later = 3 if computed else 2 if experiment.patient else 4
-            place = 0 if soon else 1 if experiment.early else later
+            opens = beside and not computed and not parts[0]
+            later = 4 if computed else 3 if experiment.patient else 5
+            place = 0 if opens else 1 if soon else 2 if experiment.early else later
             parts[place].extend(self._runs_of(experiment, settings))
         return _once([run for part in parts for run in _grouped(part)])
 
@@ -261,6 +268,7 @@ class Runner:
                     done=point_key(point, repeat) in done,
                     seconds=seconds,
                     skipped=skipped,
+                    patient=experiment.patient or settings.profile is Profile.SMOKE,
                 )
 
     def _why_skipped(self, experiment: Experiment) -> str | None:

@@ -311,9 +311,18 @@ def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: 
         toy(identifier="stock/long", seconds=9),
         measured("stock/early", early=True),
         toy(identifier="stock/short"),
+        settings=RunSettings(profile=Profile.QUICK),
     )
     order = [name for name, _ in watcher.campaigns]
     assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
+
+
+def test_a_smoke_run_begins_with_a_cluster_beside_which_others_are_computed(tmp_path: Path) -> None:
+    (computed,) = find(["intervals/dag-delay"])
+    watcher = make(RecordStore(tmp_path), measured("stock/one"), measured("stock/two"), computed)
+    order = [name for name, _ in watcher.campaigns]
+    assert order == ["stock/one", "intervals/dag-delay", "stock/two"]
+    assert all(run.patient for run in watcher.started), "its times decide nothing"
 
 
 def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Path) -> None:
@@ -323,6 +332,7 @@ def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Pat
         toy(identifier="stock/long", seconds=9),
         measured("stock/patient", patient=True),
         measured("stock/early", early=True),
+        settings=RunSettings(profile=Profile.QUICK),
     )
     order = [name for name, _ in watcher.campaigns]
     assert order == ["stock/early", "stock/patient", "stock/long", "stock/late"]
@@ -342,7 +352,14 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     live = measured("stock/toy")
 
     def planned(experiment: Experiment, *, done: bool = False) -> PlannedRun:
-        return PlannedRun(experiment=experiment, point={}, repeat=0, done=done, seconds=10)
+        return PlannedRun(
+            experiment=experiment,
+            point={},
+            repeat=0,
+            done=done,
+            seconds=10,
+            patient=experiment.patient,
+        )
 
     runs = [planned(computed), planned(live, done=True), planned(computed)]
     runs += [planned(live), planned(computed)]

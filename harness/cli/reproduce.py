@@ -30,8 +30,9 @@ def command(paper: str | None, asked: Asked, as_json: bool) -> None:
     """Run every experiment, and write the report after each.
 
     What is computed in seconds comes first, then a first measured figure, the rest of what is
-    computed, and the rest of what is measured on real servers. The smoke profile leaves out the few
-    experiments whose smoke run would show nothing that another one's does not; `./faultline run`
+    computed, and the rest of what is measured on real servers. The smoke profile, whose times
+    decide nothing, begins with a measured one and computes others beside it; it leaves out the few
+    experiments whose smoke run would show nothing that another one's does not: `./faultline run`
     runs them by name.
 
     Interrupt it whenever you like: the same command goes on where it stopped. Exit code: 0 done,

@@ -106,8 +106,9 @@ class _Module:
 
     def __init__(self, path: Path) -> None:
         tree = ast.parse(path.read_bytes())
-        self.uses: frozenset[str] = frozenset(_uses(tree))
-        self.foreign: frozenset[str] = frozenset(_foreign(tree))
+        nodes = list(_at_run_time(tree))
+        self.uses: frozenset[str] = frozenset(_uses(nodes))
+        self.foreign: frozenset[str] = frozenset(_foreign(nodes))
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
             if isinstance(body, list):
@@ -153,8 +154,8 @@ def _is_left_out(name: str) -> bool:
     return any(name == top or name.startswith(f"{top}.") for top in NOT_MEASURING)
 
 
-def _uses(tree: ast.AST) -> Iterator[str]:
-    for node in _at_run_time(tree):
+def _uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -166,8 +167,8 @@ def _uses(tree: ast.AST) -> Iterator[str]:
                 yield named[0]
 
 
-def _foreign(tree: ast.AST) -> Iterator[str]:
-    for node in _at_run_time(tree):
+def _foreign(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
