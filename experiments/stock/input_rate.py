@@ -196,6 +196,8 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
     saturated = ~last["sustained"].astype(bool)
     latest_s = last["latency_p99_s"].astype(float).fillna(np.inf)  # no result is later than any
     judged = (latest_s / first["latency_p99_s"].astype(float))[saturated]
+    other_ends = _by_workload(last["ended_by"][~saturated])
+    why = "; ".join(f"{name} was ended by {end}" for name, end in other_ends.items()) or None
     return [
         Claim(
             text="Without a failure the watermark drops no row at any rate",
@@ -211,6 +213,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
                 "sustained_per_s": _by_workload(_highest(table)),
                 "ended_by": _by_workload(last["ended_by"]),
             },
+            why=why,
         ),
         Claim(
             text="Where a workload is saturated its 99th percentile of latency is above that at "
@@ -218,6 +221,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
             kind=ClaimKind.HYPOTHESIS,
             held=bool((judged > 1).all()) if len(judged) else None,
             measured=_by_workload(judged),
+            why=None if len(judged) else why,
         ),
     ]
 

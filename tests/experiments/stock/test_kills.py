@@ -218,6 +218,7 @@ def test_a_load_that_ended_soon_after_the_kill_says_nothing_of_recovery(
         c for c in check({**good, "runs": cut}, victim="worker") if "catches up again" in c.text
     )
     assert comes_back.held is None
+    assert Unrecovered.NOT_BY_END.value in str(comes_back.why)
 
 
 def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
@@ -225,6 +226,7 @@ def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
     claims = check(table_of(only, tmp_path), victim="worker")
     unmeasured = [claim.text for claim in claims if claim.held is None]
     assert len(unmeasured) == 3
+    assert all(claim.why for claim in claims if claim.held is None), "each says why"
     assert not failing(claims)
 
 
@@ -233,6 +235,7 @@ def test_nothing_is_said_of_time_when_a_twin_fell_behind(tmp_path: Path) -> None
     claims = check(table_of(GOOD, tmp_path, twin=behind), victim="worker")
     assert {claim.held for claim in claims if claim.kind is ClaimKind.HYPOTHESIS} == {None, True}
     assert all(claim.held for claim in claims if claim.kind is ClaimKind.INVARIANT)
+    assert all(claim.why for claim in claims if claim.held is None), "each says why"
 
 
 def test_settings_of_spark_are_taken_as_they_are_and_others_refused() -> None:
