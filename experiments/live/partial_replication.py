@@ -107,14 +107,15 @@ def _restored(back: Ways, plan: str, interval_s: int) -> list[tuple[str, int, st
 
 
 def first_tentative_s(found: Outcome, back: Ways) -> float | None:
-    """From the detection until the first tentative result was in the out topic."""
+    """From the detection until the first tentative result was in the out topic; 0 if it came
+    before the last of the nodes was found."""
     results = found.series["results"]
     if not back.detected_s or "stability" not in results:
         return None
     tentative = results[(results["pass"] == "failed") & (results["stability"] == "tentative")]
     if not len(tentative):
         return None
-    return max(0.0, float(tentative["arrival_s"].min()) - min(back.detected_s.values()))
+    return max(0.0, float(tentative["arrival_s"].min()) - max(back.detected_s.values()))
 
 
 def _frame(rows: Sequence[tuple[str, int, str, float | None]]) -> pd.DataFrame:
@@ -184,7 +185,8 @@ def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
     found = found.reindex(columns=list(_looks()))
     ordered = (found["PPA-1.0"] < found["PPA-0.5"]) & (found["PPA-0.5"] < found["PPA-0"])
     half = found["PPA-0.5"] / found[ACTIVE_HALF]
-    earlier = found["PPA-0.5"] / found[f"PPA-0.5, {TENTATIVE}"]
+    first = found[f"PPA-0.5, {TENTATIVE}"]
+    earlier = found["PPA-0.5"] / first.where(first > 0)  # of 0 nothing is a multiple
     measured = len(found) > 0 and bool(found.notna().to_numpy().all())
     numbers = {str(name): found[name].round(3).tolist() for name in _looks()}
     return [

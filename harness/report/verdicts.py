@@ -75,9 +75,13 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
         claims = [
             _explained(_marked(claim, broken), experiment) for claim in experiment.claims(table)
         ]
-    except Exception:
-        problem = traceback.format_exc() if campaign.complete else None
-        return replace(judged, problem=problem)
+    except Exception as error:
+        if not campaign.complete:
+            return judged
+        why = f"its table or claims could not be made of its runs ({type(error).__name__}: {error})"
+        return replace(
+            judged, problem=traceback.format_exc(), claims=[replace(unmeasured, why=why)]
+        )
     if not campaign.complete:
         claims = [_withdrawn(claim, _incompleteness(campaign)) for claim in claims]
     if profile is Profile.SMOKE:

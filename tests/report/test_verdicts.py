@@ -233,6 +233,7 @@ def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> N
     make(RecordStore(tmp_path), toy(), settings=QUICK)
     result = judged(RecordStore(tmp_path), replace(toy(), table=table))
     assert "nonsense" in (result.problem or "")
+    assert "nonsense" in (result.claims[0].why or "")
     assert [claim.held for claim in result.claims] == [None]
     assert exit_code([result], strict=False) == 1
 

@@ -11,7 +11,8 @@ import pytest
 from experiments.edge import throughput
 from experiments.edge._deployment import MECHANISMS, deploy
 from experiments.live import edge_throughput
-from experiments.live.edge_throughput import SPEC, TASKS, Scale
+from experiments.live._topology import SPEC
+from experiments.live.edge_throughput import TASKS, Scale
 from harness.figures.style import new_figure, styled
 from workloads.accident import accidents
 from workloads.toolkit.operators import program_of, timeline_of
@@ -34,7 +35,7 @@ def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
     deployment = deploy(mechanism, throughput.RATE)
     given = edge_throughput.setup(deployment).parameters
     names = [node.name for node in deployment.network.nodes]
-    assert len(names) == len(SPEC.node_names)
+    assert len(names) <= len(SPEC.node_names)
     places = [names[int(node)] for node in str(given["placement"]).split(",")]
     assert places[-1] == "cloud"
     assert places[:14] == [f"gateway{n}" for n in range(14)]
@@ -44,8 +45,8 @@ def test_a_deployment_as_the_engine_reads_it(mechanism: str) -> None:
     slots = [int(most) for most in str(given["slots"]).split(",")]
     assert sum(slots) == len(TASKS) + len(replicas), "no room but for what is placed"
     links = json.loads(str(given["links"]))
-    assert len(links["pairs_us"]) == len(names) + 1
-    assert len(links["store_us"]) == len(names)
+    assert len(links["pairs_us"]) == len(SPEC.node_names) + 1
+    assert len(links["store_us"]) == len(SPEC.node_names)
     assert max(map(max, links["pairs_us"])) >= 70_000
 
 

@@ -112,7 +112,9 @@ def test_the_first_tentative_result_counts_from_the_detection() -> None:
     )
     back = Ways(detected_s={16: 8.5, 17: 9.0}, restored_s={16: 10.0, 17: None})
     outcome = Outcome(series={"results": results})
-    assert partial_replication.first_tentative_s(outcome, back) == pytest.approx(0.6)
+    assert partial_replication.first_tentative_s(outcome, back) == pytest.approx(0.1)
+    late = Ways(detected_s={16: 8.5, 17: 9.5}, restored_s={})
+    assert partial_replication.first_tentative_s(outcome, late) == 0.0
     stable = Outcome(series={"results": results[results["stability"] == "stable"]})
     assert partial_replication.first_tentative_s(stable, back) is None
 

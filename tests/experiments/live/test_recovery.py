@@ -132,7 +132,7 @@ def test_latency_counts_from_the_detection_until_the_last_is_back() -> None:
     ]  # fmt: skip
     incidents = pd.DataFrame(rows, columns=["event", "at_s", "target", "detected_unix_s"])
     found = _topology.ways(incidents, {16: 5.0, 17: 5.0})
-    assert found.latency_s([16, 17]) == pytest.approx(0.8)
+    assert found.latency_s([16, 17]) == pytest.approx(0.6), "from the last one found"
     assert found.latency_s([17]) == pytest.approx(0.3)
     lost = _topology.ways(incidents[incidents["event"] == "detected"], {16: 5.0})
     assert lost.latency_s([16]) is None
@@ -174,14 +174,16 @@ def test_storms_single_failures_are_far_apart() -> None:
 def test_what_a_profile_leaves_out_is_left_out_of_live_runs_alone() -> None:
     scale = SCALES[Profile.QUICK]
 
-    def made(engine: str, window_s: int) -> set[tuple[str, str]]:
-        point: Point = {"engine": engine, "window_s": window_s, "rate": 1_000}
+    def made(engine: str, window_s: int, rate: int = 2_000) -> set[tuple[str, str]]:
+        point: Point = {"engine": engine, "window_s": window_s, "rate": rate}
         passes = recovery._passes(recovery.fail_at_s(window_s, scale), scale, point)
         return {(each.contender, each.failure) for each in passes}
 
     every = {(contender, failure) for contender in LATENCY_S for failure in FAILURES}
     assert made(_topology.SIMULATED, 30) == every
     assert made(_topology.PACED, 10) == every
+    assert made(_topology.SIMULATED, 10, 1_000) == every
+    assert made(_topology.PACED, 10, 1_000) == {(name, CORRELATED) for name in LATENCY_S}
     assert made(_topology.PACED, 30) == {(name, CORRELATED) for name in ("Active-5s", "Storm")}
     assert made(_topology.LIVE, 10) == {
         (name, CORRELATED) for name in ("Active-5s", "CKP-5s", "Storm")

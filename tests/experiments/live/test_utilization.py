@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.live import utilization
+from experiments.live._six_nodes import SPEC
 from experiments.live.utilization import LONG, OPTIMAL, replayed
 from harness.figures.style import new_figure, styled
 from harness.intervals.utilization import CheckpointedSystem
@@ -77,12 +78,12 @@ def test_each_node_has_room_for_its_own_tasks_alone(depth: int) -> None:
     assert sum(slots) == topology.task_count
     for task, node in enumerate(placement[:-1]):
         assert int(node) == utilization.HOMES[topology.place(task)[1] % 2]
-    hosts = [utilization.SPEC.node_names[node] for node in utilization.HOMES]
+    hosts = [SPEC.node_names[node] for node in utilization.HOMES]
     assert {name.partition("n")[0] for name in hosts} == {"r1", "r2"}
 
 
 def test_no_host_is_the_only_node_of_its_worker() -> None:
-    assert utilization.SPEC.nodes_per_worker > 1, "a kill of it would take the worker along"
+    assert SPEC.nodes_per_worker > 1, "a kill of it would take the worker along"
 
 
 @pytest.mark.parametrize("profile", Profile)
