@@ -253,7 +253,7 @@ class CoordinatorMachine:
         """Begin, once every node that shall host a task has joined, or has had its time."""
         if not self.ledger.loaded:
             return  # an earlier coordinator may have placed them
-        if self.placer.awaited(self.replicated) and self._now < self._join_by:
+        if self._now < self._join_by and self.placer.awaits(self.replicated):
             return
         self.placed = True
         self.placer.place_first()
@@ -343,10 +343,12 @@ class CoordinatorMachine:
 
     def _sync(self, node: int) -> None:
         """Order whatever ``node`` reported otherwise than the registry wants it."""
-        member = self.members[node]
-        if not (self.ledger.settled and member.alive):
+        member, ledger = self.members[node], self.ledger
+        if not (ledger.settled and member.alive) or member.agrees_with == ledger.version:
             return
-        for order in orders_for(member, coordinator=self.ledger.term, cause=self._cause):
+        member.agrees_with = ledger.version
+        for order in orders_for(member, coordinator=ledger.term, cause=self._cause):
+            member.agrees_with = None
             self._effects.append(SendOrder(cause=self._cause, node=node, order=order))
 
     # -- what must hold --------------------------------------------------------------------

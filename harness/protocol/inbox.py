@@ -109,6 +109,7 @@ class Inbox:
         assert position <= first, f"batch {first} is kept where {position} comes next"
         assert last < position + window, f"batch {last} is kept where {position} comes next"
         slot = self.slots[first]
-        came = [index for index, part in enumerate(slot.stable) if part is not None]
-        assert slot.stable_count == len(came), f"batch {first}: miscounted"
-        assert slot.tentative.keys().isdisjoint(came), f"batch {first}: a stable part is kept twice"
+        count = len([part for part in slot.stable if part is not None])
+        assert slot.stable_count == count, f"batch {first}: miscounted"
+        for index in slot.tentative:
+            assert slot.stable[index] is None, f"batch {first}: a stable part is kept twice"

@@ -16,7 +16,7 @@ from harness.protocol.registry import Copy, NodeInfo
 class Member:
     """One node, as the coordinator sees it."""
 
-    __slots__ = ("alive", "boot", "copies", "heard_at", "info", "reports")
+    __slots__ = ("_said", "agrees_with", "alive", "boot", "copies", "heard_at", "info", "reports")
 
     def __init__(self, info: NodeInfo) -> None:
         self.info = info
@@ -28,19 +28,25 @@ class Member:
         """By task and incarnation, what it hosts."""
         self.copies: dict[tuple[int, int], Copy] = {}
         """By task and incarnation, what it shall host."""
+        self._said: tuple[CopyReport, ...] = ()
+        self.agrees_with: int | None = None
+        """A version of the registry that needs no order, given these reports; None: not known."""
 
     def heard(self, item: HeartbeatReceived, now: int) -> None:
         """A heartbeat came: it is alive, and hosts what the heartbeat reports."""
         assert item.boot >= self.boot, f"boot {item.boot} is over"
         assert now >= self.heard_at, "time goes forward"
         self.alive, self.boot, self.heard_at = True, item.boot, now
-        self.reports = {(report.task, report.incarnation): report for report in item.copies}
+        if item.copies != self._said:
+            self._said, self.agrees_with = item.copies, None
+            self.reports = {(report.task, report.incarnation): report for report in item.copies}
 
     def gone(self) -> None:
         """It is treated as lost, and with it all that it hosts."""
         self.alive = False
         self.copies.clear()
         self.reports = {}
+        self._said, self.agrees_with = (), None
 
 
 class Membership:

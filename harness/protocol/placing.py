@@ -42,11 +42,12 @@ class Placer:
 
     # -- the first placement ---------------------------------------------------------------
 
-    def awaited(self, replicated: Sequence[int]) -> set[int]:
-        """The nodes a first placement still waits for: those of the primaries, and every node
+    def awaits(self, replicated: Sequence[int]) -> bool:
+        """Whether a first placement still waits for nodes: those of the primaries, and every node
         where there are replicas to place, so that they are spread as the strategy wants it."""
-        named = {n for n, _ in self.members} if replicated else set(self.strategy.primaries)
-        return {node for node in named if not self.members[node].alive}
+        if replicated:
+            return not all(member.alive for _, member in self.members)
+        return not all(self.members[node].alive for node in self.strategy.primaries)
 
     def place_first(self) -> None:
         """A place for every task whose node is there; the others are to be restored."""

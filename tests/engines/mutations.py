@@ -278,11 +278,20 @@ _membership = Membership.__init__
 
 
 def waits_for_every_node(self: Any) -> None:
-    if not self.placer.awaited(self.replicated):
+    if not self.placer.awaits(self.replicated):
         _place_first(self)
 
 
 _place_first = CoordinatorMachine._place_first
+
+
+def knows_nobody_who_is_back(_run: Any, index: int, term: int, back_at: int) -> bool:
+    """As it was once: the coordinator's word counts, however late."""
+    return False
+
+
+def takes_any_batch_for_being_back(run: Any, index: int, term: int, back_at: int) -> bool:
+    return index in run._reached
 
 
 def keeps_every_replica(_self: Any) -> None:
@@ -544,6 +553,8 @@ MUTATIONS = (
     Mutation("close at the next sweep", Losses, "close", closes_at_a_sweep, ("ppa", "active"), 26),
     Mutation("wait for good for a replica that is not there", Losses, "_due", waits_for_a_replica_for_good, ("active",), 557),
     Mutation("take a planned replica for a live one", Losses, "note_takeover", takes_plans_for_copies, ("ppa", "active"), 557),
+    Mutation("close a task that is back", TentativeRun, "is_back", knows_nobody_who_is_back, ("ppa", "active"), 8),
+    Mutation("take a task for back that has sent anything", TentativeRun, "is_back", takes_any_batch_for_being_back, ("ppa", "active"), 0),
     Mutation("never reopen a closed task", TentativeRun, "delivered", never_reopens, TENTATIVE, 3),
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 20),

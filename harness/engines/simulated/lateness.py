@@ -111,6 +111,8 @@ class Lateness(Observer):
         if type(item) in ORDERS:
             told_by = (self._scene.nodes[number].boot, item.coordinator)  # type: ignore[union-attr]  # orders have one
             self._obeys[number] = max(self._obeys[number], told_by)
+        if not self._wiring.upstream[task]:
+            return  # sources wait for nothing
         books, machine = self._copies[number], self._scene.nodes[number].machine
         assert machine is not None, "who is dead is handed nothing"
         for copy in machine.copies_of(task):
@@ -118,7 +120,7 @@ class Lateness(Observer):
             waiting = books.get((task, incarnation))
             if waiting is None:
                 continue
-            if waiting.due is not None:
+            if waiting.due is not None and clock > waiting.due:
                 self._check_due(number, task, waiting, clock)
             if type(item) is told.CheckpointLoaded and item.incarnation == incarnation:
                 self._loading = copy.phase is Phase.LOADING
@@ -312,7 +314,7 @@ class Lateness(Observer):
     def _due(self, task: int, waiting: Waiting, clock: int) -> int | None:
         """By when the next batch must be begun if nothing else happens."""
         batch, rules = waiting.next, self._rules
-        if batch >= waiting.stable_at + waiting.window:
+        if batch not in waiting.first or batch >= waiting.stable_at + waiting.window:
             return None
         if waiting.lead is None:
             if waiting.stable_ticket is not None:
@@ -322,7 +324,7 @@ class Lateness(Observer):
         elif waiting.tentative_busy:
             return None
         policy = self._policy(waiting)
-        if policy is Policy.SUSPEND or batch not in waiting.first:
+        if policy is Policy.SUSPEND:
             return None
         here = waiting.parts[batch]
         lacks = any(
