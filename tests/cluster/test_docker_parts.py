@@ -113,12 +113,13 @@ def test_counters_are_read_from_either_kind_of_control_group() -> None:
         "memory_stats": {"usage": 1000, "stats": {"total_inactive_file": 300}},
         "networks": networks,
     }
-    used, resident = read_counters(answer)
+    counted = read_counters(answer)
+    used = counted.used
     assert (used.cpu_s, used.received_bytes, used.sent_bytes) == (2.5, 6, 7)
-    assert resident == 700
+    assert counted.resident_bytes == 700
     answer["memory_stats"] = {"usage": 1000, "stats": {"inactive_file": 100}}
-    assert read_counters(answer)[1] == 900
-    assert read_counters({"memory_stats": {}})[1] is None
+    assert read_counters(answer).resident_bytes == 900
+    assert read_counters({"memory_stats": {}}).resident_bytes is None
 
 
 def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:

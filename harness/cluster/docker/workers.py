@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 
 from harness.cluster.base import Action, Node, Usage, Victim
 from harness.cluster.docker.containers import Containers
-from harness.cluster.docker.counters import Used, read_counters
+from harness.cluster.docker.counters import Counted, counted
 from harness.cluster.docker.daemon import told
+from harness.cluster.docker.slots import Share, Slot
 from harness.cluster.docker.trees import Tree, perform
 from harness.cluster.links import WorkerLink
 from harness.cluster.processes import HostProcess
@@ -30,44 +30,6 @@ _REREGISTERED_LIMIT_S = 20.0
 """A worker that was frozen or cut off registers again with its next heartbeat, or after up to 15 s
 if the master had given it up; after this long it is started anew."""
 _POLL_S = 0.05
-
-METHOD = (
-    "CPU: of the container's control group, each incarnation sampled just before it is killed. "
-    "Memory: of the control group without inactive file pages. Network: bytes of the container's "
-    "interfaces, each connection to the network sampled before it is cut."
-)
-SHARED_METHOD = (
-    "CPU and memory: user and system time and resident sets of the node's process tree inside its "
-    "container, earlier incarnations sampled just before they were killed. Network: None, because "
-    "the nodes of a worker share its interface."
-)
-
-
-@dataclass(slots=True)
-class _Share:
-    node: Node
-    host: HostProcess | None = None
-    paused: bool = False
-    spent_cpu_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Slot:
-    """One worker, over all its incarnations."""
-
-    name: str
-    address: str
-    shares: list[_Share] = field(default_factory=list)
-    incarnation: int = 0
-    cut: bool = False
-    link: WorkerLink | None = None
-    """What was declared to lie under it."""
-    spent: Used = field(default_factory=Used)
-    """Of earlier incarnations, and of earlier connections to the network."""
-
-    @property
-    def log_name(self) -> str:
-        return f"{self.name}.{self.incarnation}"
 
 
 class DockerWorkers:
@@ -86,10 +48,10 @@ class DockerWorkers:
         self._start = start
         self._registered = registered
         self._lock = threading.RLock()
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, Slot] = {}
         for node in nodes:
-            slot = self._slots.setdefault(node.worker, _Slot(name=node.worker, address=node.host))
-            slot.shares.append(_Share(node=node))
+            slot = self._slots.setdefault(node.worker, Slot(name=node.worker, address=node.host))
+            slot.shares.append(Share(node=node))
         self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
 
     def begin(self, report: Notify) -> None:
@@ -134,12 +96,16 @@ class DockerWorkers:
     def usage(self) -> dict[str, Usage]:
         with self._lock:
             if not self._shared:
-                return {s.shares[0].node.name: self._usage(s) for s in self._slots.values()}
+                return {
+                    s.shares[0].node.name: s.usage(self._counted(s)) for s in self._slots.values()
+                }
             states = self._containers.states()
             return {
                 name: usage
                 for slot in self._slots.values()
-                for name, usage in self._usages(slot, states.get(slot.name) == "running").items()
+                for name, usage in slot.usages(
+                    self._seen(slot) if states.get(slot.name) == "running" else {}
+                ).items()
             }
 
     def apply(self, action: Action, nodes: Sequence[Node], *, rack: bool) -> list[Victim]:
@@ -186,12 +152,12 @@ class DockerWorkers:
             self._launch_all(missing)
             self._wait(missing, report)
 
-    def _launch_all(self, slots: Sequence[_Slot]) -> None:
+    def _launch_all(self, slots: Sequence[Slot]) -> None:
         with ThreadPoolExecutor(max(1, len(slots))) as pool:
             list(pool.map(self._launch, slots))
 
-    def _launch(self, slot: _Slot) -> None:
-        self._bank(slot)
+    def _launch(self, slot: Slot) -> None:
+        slot.bank(self._counted(slot))
         slot.incarnation += 1
         slot.cut = False
         for share in slot.shares:
@@ -199,12 +165,12 @@ class DockerWorkers:
         self._start(slot.name, slot.log_name)
         self._lay_again(slot)
 
-    def _lay_again(self, slot: _Slot) -> None:
+    def _lay_again(self, slot: Slot) -> None:
         """A new container, and one that is back on the network, has a new cable."""
         if slot.link is not None:
             self._containers.shape(slot.name, slot.link)
 
-    def _wait(self, slots: Sequence[_Slot], report: Notify) -> None:
+    def _wait(self, slots: Sequence[Slot], report: Notify) -> None:
         deadline = time.monotonic() + START_LIMIT_S
         waiting = list(slots)
         while waiting:
@@ -217,10 +183,10 @@ class DockerWorkers:
                     raise self._not_up(slot, states.get(slot.name, "gone"))
             time.sleep(_POLL_S)
 
-    def _not_up(self, slot: _Slot, state: str) -> EnvironmentFailure:
+    def _not_up(self, slot: Slot, state: str) -> EnvironmentFailure:
         return start_failure(f"Spark worker {slot.name}", state, self._containers, slot.log_name)
 
-    def _has(self, slot: _Slot) -> bool:
+    def _has(self, slot: Slot) -> bool:
         return self._registered(slot.log_name)
 
     def _to_containers(self, action: Action, chosen: set[str]) -> list[Victim]:
@@ -228,12 +194,12 @@ class DockerWorkers:
         used is read before it, and their ends are awaited after it."""
         slots = [s for s in self._slots.values() if chosen & {x.node.name for x in s.shares}]
         states = self._containers.states()
-        reached = [slot for slot in slots if _fits(action, slot, states.get(slot.name, "gone"))]
+        reached = [slot for slot in slots if slot.fits(action, states.get(slot.name, "gone"))]
         executors = {slot.name: self._executors(slot) for slot in slots if action in _ENDS_OR_STOPS}
         with ThreadPoolExecutor(len(slots)) as pool:
             if action in (Action.KILL, Action.CUT):
-                banked = partial(self._bank, only_network=action is Action.CUT)
-                list(pool.map(banked, reached))
+                for slot, used in zip(reached, pool.map(self._counted, reached), strict=True):
+                    slot.bank(used, only_network=action is Action.CUT)
             began_unix_s = time.time()
             list(pool.map(partial(self._to_container, action), reached))
             at_unix_s = time.time()
@@ -252,7 +218,7 @@ class DockerWorkers:
             if share.node.name in chosen
         ]
 
-    def _to_container(self, action: Action, slot: _Slot) -> None:
+    def _to_container(self, action: Action, slot: Slot) -> None:
         """One order to the daemon."""
         match action:
             case Action.RESTART:
@@ -268,7 +234,7 @@ class DockerWorkers:
             case Action.HEAL:
                 self._containers.heal(slot.name, slot.address)
 
-    def _settle(self, action: Action, slot: _Slot) -> None:
+    def _settle(self, action: Action, slot: Slot) -> None:
         """Until it has taken effect."""
         if action is Action.KILL:
             self._containers.of(slot.name).wait(timeout=60)
@@ -286,7 +252,7 @@ class DockerWorkers:
         states = self._containers.states()
         slots = [s for s in self._slots.values() if chosen & {x.node.name for x in s.shares}]
 
-        def act(slot: _Slot) -> list[Victim]:
+        def act(slot: Slot) -> list[Victim]:
             shares = [share for share in slot.shares if share.node.name in chosen]
             return self._to_shares(action, slot, shares, states.get(slot.name) == "running")
 
@@ -294,7 +260,7 @@ class DockerWorkers:
             return [victim for victims in pool.map(act, slots) for victim in victims]
 
     def _to_shares(
-        self, action: Action, slot: _Slot, shares: Sequence[_Share], running: bool
+        self, action: Action, slot: Slot, shares: Sequence[Share], running: bool
     ) -> list[Victim]:
         """To nodes of one container."""
         hosts = {share.node.name: share.host for share in shares if running and share.host}
@@ -318,16 +284,16 @@ class DockerWorkers:
             )
         return victims
 
-    def _to_trees(self, slot: _Slot, hosts: Sequence[HostProcess], order: str) -> list[Tree]:
+    def _to_trees(self, slot: Slot, hosts: Sequence[HostProcess], order: str) -> list[Tree]:
         return perform(self._containers, slot.name, hosts, order)
 
-    def _seen(self, slot: _Slot) -> dict[str, Tree]:
+    def _seen(self, slot: Slot) -> dict[str, Tree]:
         """The processes of a container's nodes, of those that have said where they live."""
         hosts = {share.node.name: share.host for share in slot.shares if share.host is not None}
         found = self._to_trees(slot, list(hosts.values()), "look")
         return dict(zip(hosts, found, strict=True))
 
-    def _executors(self, slot: _Slot) -> int | None:
+    def _executors(self, slot: Slot) -> int | None:
         from docker.errors import APIError, NotFound
 
         try:
@@ -336,54 +302,10 @@ class DockerWorkers:
             return 0
         return sum("CoarseGrainedExecutorBackend" in " ".join(row) for row in rows or ())
 
-    def _counters(self, slot: _Slot) -> tuple[Used, int | None]:
-        """Of the present container: what it used, and its memory."""
-        from docker.errors import APIError, NotFound
+    def _counted(self, slot: Slot) -> Counted:
+        return counted(self._containers, slot.name)
 
-        try:
-            container = self._containers.of(slot.name)
-            if container.status not in ("running", "paused"):
-                return Used(), 0
-            stats = container.client.api.stats(container.id, stream=False, one_shot=True)
-        except (APIError, NotFound):
-            return Used(), 0
-        return read_counters(stats)
-
-    def _bank(self, slot: _Slot, *, only_network: bool = False) -> None:
-        """Keep what counters say that are about to start again from zero."""
-        used, _ = self._counters(slot)
-        if not only_network:
-            slot.spent.cpu_s += used.cpu_s
-        slot.spent.received_bytes += used.received_bytes
-        slot.spent.sent_bytes += used.sent_bytes
-
-    def _usages(self, slot: _Slot, running: bool) -> dict[str, Usage]:
-        """Of nodes that share a container."""
-        seen = self._seen(slot) if running else {}
-        usages = {}
-        for share in slot.shares:
-            tree = seen.get(share.node.name, Tree())
-            usages[share.node.name] = Usage(
-                cpu_s=share.spent_cpu_s + tree.cpu_s,
-                resident_bytes=tree.resident_bytes,
-                received_bytes=None,
-                sent_bytes=None,
-                method=SHARED_METHOD,
-            )
-        return usages
-
-    def _usage(self, slot: _Slot) -> Usage:
-        """Of a node that is a container."""
-        used, resident = self._counters(slot)
-        return Usage(
-            cpu_s=slot.spent.cpu_s + used.cpu_s,
-            resident_bytes=resident,
-            received_bytes=slot.spent.received_bytes + used.received_bytes,
-            sent_bytes=slot.spent.sent_bytes + used.sent_bytes,
-            method=METHOD,
-        )
-
-    def _find(self, node: str) -> tuple[_Share, _Slot]:
+    def _find(self, node: str) -> tuple[Share, Slot]:
         for slot in self._slots.values():
             for share in slot.shares:
                 if share.node.name == node:
@@ -396,24 +318,6 @@ class DockerWorkers:
 
 
 _ENDS_OR_STOPS = (Action.KILL, Action.PAUSE, Action.CUT)
-
-
-def _fits(action: Action, slot: _Slot, state: str) -> bool:
-    """Whether there is something to do to a worker whose container is in that state."""
-    there = state in ("running", "paused")
-    match action:
-        case Action.RESTART:
-            return not there
-        case Action.KILL:
-            return there
-        case Action.PAUSE:
-            return state == "running"
-        case Action.RESUME:
-            return state == "paused"
-        case Action.CUT:
-            return there and not slot.cut
-        case Action.HEAL:
-            return slot.cut
 
 
 def start_failure(
