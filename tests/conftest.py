@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.levels import BRIEF, BRIEFLY
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # How long a test takes says something of the machine only: a busy one must fail none.
 settings.register_profile("faultline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    BRIEF, settings.get_profile("faultline"), max_examples=settings().max_examples // BRIEFLY
+)
 settings.load_profile("faultline")
 
 

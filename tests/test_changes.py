@@ -285,6 +285,7 @@ def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("change", CHANGES.values(), ids=lambda change: change.heading)
 def test_a_change_touches_few_places(tree: Path, change: Change) -> None:
     assert python(tree, "-c", change.shows).returncode != 0, "it is there already"

@@ -65,7 +65,7 @@ def ci(tmp_path: Path) -> Ci:
 @pytest.mark.parametrize("minutes", [None, 39])
 def test_where_time_is_short_no_daemon_is_asked_for(ci: Ci, minutes: int | None) -> None:
     assert ci.run(minutes) == 0
-    assert ci.calls() == "faultline test --checks\n"
+    assert ci.calls() == "faultline test --all --checks\n"
 
 
 @pytest.mark.parametrize("code", [0, 5])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.text import format_duration, parse_duration_s
+from tests.levels import amount
 
 DURATIONS = st.floats(min_value=1e-12, max_value=1e12, allow_subnormal=False)
 UNITS = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -33,7 +34,7 @@ def test_in_the_unit_a_reader_would_choose(seconds: float, words: str) -> None:
 
 
 @given(DURATIONS)
-@settings(max_examples=300)
+@settings(max_examples=amount(300))
 def test_never_in_powers_of_ten_and_right_to_three_digits(seconds: float) -> None:
     words = format_duration(seconds)
     assert re.fullmatch(r"(under )?[0-9]+(\.[0-9]+)? (µs|ms|s|min|h|d)", words)
@@ -41,7 +42,7 @@ def test_never_in_powers_of_ten_and_right_to_three_digits(seconds: float) -> Non
 
 
 @given(DURATIONS, DURATIONS)
-@settings(max_examples=300)
+@settings(max_examples=amount(300))
 def test_a_longer_duration_never_reads_shorter(one: float, other: float) -> None:
     short, long = sorted((one, other))
     assert read(format_duration(short)) <= read(format_duration(long)) * (1 + 1e-12)

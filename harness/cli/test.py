@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import STDOUT
 
 import click
 
@@ -34,8 +35,22 @@ class Part:
     arguments: tuple[str, ...]
 
 
-# Servers and measured load want the machine to themselves; the rest shares its cores.
-WHOLE_SUITE = (
+BRIEF = "--hypothesis-profile=brief"
+"""Fewer examples of each invariant (`tests.levels`)."""
+
+# One process each, side by side: a test with servers mostly waits for them.
+AFTER_A_CHANGE = (
+    Part(
+        name="without servers",
+        arguments=("-m", "not cluster and not deep", "-n", "0", "-p", "no:benchmark", BRIEF),
+    ),
+    Part(
+        name="with servers",
+        arguments=("-m", "cluster and not deep and not long", "-n", "0", BRIEF),
+    ),
+)
+# One after the other: whatever takes longest has the machine to itself.
+ALL = (
     Part(
         name="without servers, in parallel",
         arguments=("-m", "not cluster", "-n", "2", "--dist", "worksteal", "-p", "no:benchmark"),
@@ -49,7 +64,8 @@ WHOLE_SUITE = (
 _EPILOG = """\b
 Examples:
   ./faultline test
-  ./faultline test --checks
+  ./faultline test --all
+  ./faultline test --all --checks
   ./faultline test tests/planning -k greedy
   ./faultline test -m "not cluster" -n 2 -x
   ./faultline test -m long
@@ -61,17 +77,26 @@ Examples:
     epilog=_EPILOG,
     context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
 )
+@click.option("--all", "every", is_flag=True, help="Also what is marked deep.")
 @click.option("--checks", is_flag=True, help="Formatting, lint and types first.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST ARGUMENTS]...")
-def command(checks: bool, arguments: tuple[str, ...]) -> None:
-    """Run the test suite, or with arguments what they select, through pytest.
+def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
+    """Run what a change must pass, or with arguments what they select, through pytest.
 
-    The whole suite fetches what its servers need first, then runs in two parts: first all that
-    starts no server, on two cores, then what starts Kafka, Redis and Spark, one at a time. What
+    Without arguments: the contract of every interface (of clusters: on the local one), the papers'
+    worked examples, invariants with few examples, the tables of deliberate mistakes, and real runs
+    with real kills. Some six minutes on two cores: what starts Kafka, Redis and Spark runs beside
+    what starts no server.
+
+    With --all also what is marked `deep`: more examples and seeds of the same, other clusters,
+    notebooks, a browser. A quarter of an hour, first what starts no server, then the rest. What
     takes minutes more (marked `long`: the task engine on every other backend) is for `-m long`.
     """
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
-    code = _pytest(_anchored(arguments), _environment()) if arguments else _whole_suite()
+    if arguments:
+        code = _pytest(_anchored(arguments), _environment())
+    else:
+        code = _suite(ALL, _in_turn) if every else _suite(AFTER_A_CHANGE, _side_by_side)
     if failed:
         click.echo(f"faultline test: these checks failed: {', '.join(failed)}", err=True)
     sys.exit(code or bool(failed))
@@ -83,20 +108,60 @@ def _passes(name: str, program: Sequence[str]) -> bool:
     return done.returncode == 0
 
 
-def _whole_suite() -> int:
+Commands = Mapping[str, Sequence[str]]
+"""pytest's arguments for each part, by its name."""
+
+
+def _suite(parts: Sequence[Part], make: Callable[[Commands, Mapping[str, str]], list[int]]) -> int:
     environment = _fetch_first()
     totals: Counter[str] = Counter()
-    codes = []
     with tempfile.TemporaryDirectory(prefix="faultline-test-") as scratch:
-        for number, part in enumerate(WHOLE_SUITE):
-            click.echo(f"faultline test: the tests {part.name}", err=True)
-            record = Path(scratch, f"{number}.xml")
-            arguments = [str(ROOT / "tests"), *part.arguments, f"--junitxml={record}"]
-            codes.append(_pytest(arguments, environment))
+        records = {part.name: Path(scratch, f"{n}.xml") for n, part in enumerate(parts)}
+        commands = {
+            part.name: [
+                str(ROOT / "tests"), *part.arguments, f"--junitxml={records[part.name]}"
+            ]
+            for part in parts
+        }  # fmt: skip
+        codes = make(commands, environment)
+        for record in records.values():
             totals += counts(record)
-    # One line for both parts, in the form of pytest's own.
+    # One line for all parts, in the form of pytest's own.
     click.echo(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
     return verdict(codes)
+
+
+def _in_turn(commands: Commands, environment: Mapping[str, str]) -> list[int]:
+    codes = []
+    for name, arguments in commands.items():
+        click.echo(f"faultline test: the tests {name}", err=True)
+        codes.append(_pytest(arguments, environment))
+    return codes
+
+
+def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[int]:
+    """The last one speaks at once; what the others say is shown when all have ended."""
+    *quiet, last = commands
+    with ExitStack() as files:
+        said = {name: files.enter_context(tempfile.TemporaryFile()) for name in quiet}
+        begun = {
+            name: subprocess.Popen(
+                _command(commands[name]), env=environment, stdout=said[name], stderr=STDOUT
+            )
+            for name in quiet
+        }
+        click.echo(
+            f"faultline test: the tests {last}; beside them those {', '.join(quiet)}", err=True
+        )
+        try:
+            code = _pytest(commands[last], environment)
+        finally:  # after Ctrl-C, too: the terminal has told all of them
+            codes = [each.wait() for each in begun.values()]
+        for name in quiet:
+            click.echo(f"faultline test: the tests {name}", err=True)
+            said[name].seek(0)
+            click.echo(said[name].read().decode(errors="replace"))
+    return [*codes, code]
 
 
 def verdict(codes: Sequence[int]) -> int:
@@ -171,10 +236,13 @@ def _anchored(arguments: Sequence[str]) -> list[str]:
     return [*arguments, str(ROOT / "tests")]
 
 
-def _pytest(arguments: Sequence[str], environment: dict[str, str]) -> int:
+def _command(arguments: Sequence[str]) -> list[str]:
     fixed = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
-    command = [sys.executable, "-P", "-m", "pytest", *fixed, *arguments]
-    with subprocess.Popen(command, env=environment) as pytest:
+    return [sys.executable, "-P", "-m", "pytest", *fixed, *arguments]
+
+
+def _pytest(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    with subprocess.Popen(_command(arguments), env=environment) as pytest:
         try:
             return pytest.wait()
         except KeyboardInterrupt:

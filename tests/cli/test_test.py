@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def record(arguments: list[str], environment: dict[str, str]) -> int:
         made.append(list(arguments))
-        return 1 if "-m" in arguments and "cluster and not long" in arguments else 0
+        return 1 if "cluster and not long" in arguments else 0
 
     monkeypatch.setattr(testing, "_pytest", record)
     monkeypatch.setattr(testing, "_fetch_first", dict)
@@ -64,10 +66,34 @@ def test_options_alone_mean_the_whole_directory(calls: list[list[str]]) -> None:
 
 
 def test_whole_suite_goes_on_after_a_failing_part(calls: list[list[str]]) -> None:
-    done = CliRunner().invoke(cli, ["test"])
+    done = CliRunner().invoke(cli, ["test", "--all"])
     assert done.exit_code == 1
     assert len(calls) == 2
     assert done.stdout.strip() == "0 passed, 0 failed, 0 skipped"
+
+
+def test_after_a_change_the_parts_run_side_by_side_and_each_is_shown(
+    calls: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part without servers says something and fails; that with servers passes."""
+    said = "import sys; print('what failed'); sys.exit(2)"
+    monkeypatch.setattr(testing, "_command", lambda arguments: [sys.executable, "-c", said])
+    done = CliRunner().invoke(cli, ["test"])
+    assert done.exit_code == 2
+    (with_servers,) = calls
+    assert "cluster and not deep and not long" in with_servers
+    assert done.stdout.splitlines() == ["what failed", "", "0 passed, 0 failed, 0 skipped"]
+
+
+def test_no_test_is_in_neither_level() -> None:
+    """What the two parts of ``--all`` select and what is ``long`` is all there is."""
+    for level, left_out in ((testing.ALL, "long"), (testing.AFTER_A_CHANGE, "deep")):
+        selected = [part.arguments[part.arguments.index("-m") + 1] for part in level]
+        for marks in product((False, True), repeat=2):
+            cluster, other = marks
+            names = {"cluster": cluster, "deep": False, "long": False, left_out: other}
+            chosen = [eval(text, {}, names) for text in selected]
+            assert sum(chosen) == (0 if other and (left_out == "deep" or cluster) else 1), names
 
 
 def test_interrupt_ends_the_run_and_not_only_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +120,7 @@ def test_interrupt_ends_the_run_and_not_only_its_part(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(testing, "_fetch_first", dict)
     monkeypatch.setattr("subprocess.Popen", Interrupted)
-    assert CliRunner().invoke(cli, ["test"]).exit_code != 0
+    assert CliRunner().invoke(cli, ["test", "--all"]).exit_code != 0
     assert len(begun) == 1
 
 

@@ -40,7 +40,7 @@ from tests.cluster.helpers import (
 )
 from tests.cluster.links import check_latency, check_rate
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -35,6 +35,7 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.mark.deep
 class TestExternalCluster(ClusterContract):
     @pytest.fixture(scope="class")
     @classmethod

@@ -112,6 +112,7 @@ class TestLocalCluster(ClusterContract):
             assert "Failed to connect to master" in job.log.read_text()
         assert master_log.read_text().count("Registering app") == before
 
+    @pytest.mark.deep
     def test_web_pages_and_unknown_callers_are_refused(self, here: LocalCluster) -> None:
         refused: dict[tuple[str, int], int] = {}
         for limit_s in (3, 15, 60):  # what is no web page may never answer, and a busy one late
@@ -182,7 +183,9 @@ class TestLocalCluster(ClusterContract):
         here.health()
         assert all(here.alive().values())
 
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+    @pytest.mark.parametrize(
+        "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
+    )
     def test_a_harness_that_ends_while_it_starts_leaves_no_process(
         self, here: LocalCluster, number: signal.Signals
     ) -> None:
@@ -195,6 +198,7 @@ class TestLocalCluster(ClusterContract):
         here.health()
 
 
+@pytest.mark.deep
 @pytest.mark.cluster
 def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
     monkeypatch: pytest.MonkeyPatch,
@@ -273,6 +277,7 @@ def test_nothing_can_be_asked_of_a_cluster_that_is_not_running() -> None:
         LocalCluster(SMALL, remove=remove_made).usage()
 
 
+@pytest.mark.deep
 @pytest.mark.cluster
 def test_the_command_line_starts_shows_and_ends_a_cluster() -> None:
     started = faultline("up", "--racks", "1", "--json")

@@ -62,6 +62,7 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.mark.deep
 @only_outside
 @pytest.mark.cluster
 @pytest.mark.spark
@@ -175,6 +176,7 @@ class Opened:
 @only_outside
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.deep
 class TestHarnessInside:
     """The last test kills it."""
 
@@ -324,6 +326,7 @@ def _listening(
             process.kill()
 
 
+@pytest.mark.deep
 @only_inside
 class TestNamespaceCluster(ClusterContract):
     @pytest.fixture(scope="class")

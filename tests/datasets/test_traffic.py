@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from datasets import accident, traffic
 from datasets.fields import Layout
 from harness.errors import UsageError
+from tests.levels import amount
 
 SEED = 5
 POPULATION = traffic.Population()
@@ -131,7 +132,7 @@ def test_populations_that_cannot_be() -> None:
 
 
 @given(st.integers(1, 3_000), st.integers(1, 300), st.integers(1, 8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 def test_any_population_adds_up(users: int, segments: int, partitions: int) -> None:
     segments, partitions = min(users, segments), min(users, segments, partitions)
     population = traffic.Population(users=users, segments=segments, partitions=partitions)
@@ -191,7 +192,7 @@ def test_roads_that_cannot_be() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 99_999)), max_size=20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 def test_what_is_encoded_is_decoded(rows: list[tuple[int, int]]) -> None:
     layout = Layout({"a": 3, "b": 5})
     columns = {name: np.array([row[i] for row in rows], dtype=int) for i, name in enumerate("ab")}

@@ -13,6 +13,7 @@ from datasets.worldcup.archive import CHUNK_RECORDS, find, read, read_all
 from datasets.worldcup.format import RECORD, Records, decode
 from harness.errors import UsageError
 from tests.datasets.logs import genuine_log, midday, possible_records, write_log
+from tests.levels import amount
 
 
 def read_paths(*paths: Path, allow_gaps: bool = False, chunk_records: int = 7) -> Records:
@@ -28,7 +29,7 @@ def read_paths(*paths: Path, allow_gaps: bool = False, chunk_records: int = 7) -
         max_size=20,
     )
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 def test_a_record_is_four_words_and_four_bytes_big_endian(rows: list[tuple[int, ...]]) -> None:
     data = b"".join(struct.pack(">IIIIBBBB", *row) for row in rows)
     assert decode(data).tolist() == rows

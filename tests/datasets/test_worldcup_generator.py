@@ -18,6 +18,7 @@ from datasets.worldcup.format import NO_SIZE, RECORD, decode, first_impossible
 from datasets.worldcup.generator import START_S, Day66, popularity, requests_by_minute
 from harness.errors import UsageError
 from tests.datasets.logs import GENUINE, genuine_log
+from tests.levels import amount
 
 SEED = 66
 
@@ -160,7 +161,7 @@ def test_bad_parameters_are_refused() -> None:
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=30).map(np.array), st.integers(1, 6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 def test_balanced_parts_differ_by_one_item_at_most(weights: np.ndarray, parts: int) -> None:
     loads = np.bincount(balanced(weights, parts), weights=weights, minlength=parts)
     assert loads.max() - loads.min() <= weights.max() + 1e-9

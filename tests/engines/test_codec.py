@@ -28,6 +28,7 @@ from harness.errors import UsageError
 from harness.protocol.inputs import BatchArrived, Checkpoint, HeartbeatReceived
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
+from tests.levels import amount
 from workloads import accident, traffic, wordcount, worldcup
 from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram, Timeline
 
@@ -120,7 +121,7 @@ def test_every_value_of_the_protocol_comes_back_as_it_was(kind: type) -> None:
     comes_back()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(200), deadline=None)
 @given(ANYTHING)
 def test_every_payload_and_state_comes_back_as_it_was(value: Any) -> None:
     again = decode(encode(value))

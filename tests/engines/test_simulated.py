@@ -19,6 +19,7 @@ from harness.engines.simulated.world import World
 from harness.protocol.registry import NodeInfo
 from harness.protocol.schemes import SCHEMES
 from tests.engines.mutations import HARMLESS, MUTATIONS, Mutation, first_caught
+from tests.levels import amount, deep
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -50,7 +51,7 @@ def test_the_kernel_orders_by_time_priority_and_sequence() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_random_schedules_of_every_scheme(scheme: str) -> None:
-    for seed in range(40):
+    for seed in range(amount(40)):
         run_seed(seed, scheme)
 
 
@@ -61,7 +62,7 @@ def test_random_schedules_of_the_recovery_topology(scheme: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["ppa", "dpc", "replay"])
+@pytest.mark.parametrize("scheme", ["ppa", *deep("dpc", "replay")])
 def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None:
     traces = []
     for hash_seed in ("1", "2"):
@@ -148,7 +149,7 @@ def test_sabotage_is_found(mutation: Mutation) -> None:
 @pytest.mark.slow
 def test_rolling_back_the_lost_task_alone_does_no_harm() -> None:
     """The search beside the argument at `HARMLESS`."""
-    report = first_caught(HARMLESS, range(40))
+    report = first_caught(HARMLESS, range(amount(40)))
     assert report is None or report.violation is None, report
 
 

@@ -132,6 +132,7 @@ def test_java_without_the_vector_module_is_wrapped(script: Script, programs: Pat
     assert probe(real, "wheel") == found, "a second look takes the wrapper that is there"
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.spark
 def test_spark_runs_on_the_wheel_when_the_system_has_no_java(

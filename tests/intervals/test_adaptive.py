@@ -18,6 +18,7 @@ from harness.intervals.adaptive import (
 )
 from harness.intervals.utilization import Array, CheckpointedSystem
 from harness.seeds import DEFAULT_SEED, generator
+from tests.levels import amount
 
 HOUR_S = 3600.0
 
@@ -57,7 +58,7 @@ def test_it_follows_the_cost_of_completed_checkpoints_only() -> None:
 
 
 @given(quiet_s=st.floats(1.0, 1e12), memory_s=st.floats(10.0, 1e7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(60), deadline=None)
 def test_a_long_quiet_never_makes_the_interval_endless(quiet_s: float, memory_s: float) -> None:
     tuner = IntervalTuner(cost_s=1.0, mttf_s=100.0, memory_s=memory_s)
     before = float(tuner.interval_s())

@@ -16,6 +16,7 @@ from harness.intervals.rivals import (
     zhuang_interval_s,
 )
 from harness.intervals.utilization import CheckpointedSystem
+from tests.levels import amount
 
 
 def system(cost_in_mttf: float, restart_s: float = 0.0) -> CheckpointedSystem:
@@ -56,7 +57,7 @@ def test_zhuang_at_full_load_is_youngs_tau_as_a_period() -> None:
 
 @pytest.mark.parametrize("name", RIVALS)
 @given(cost_in_mttf=st.floats(1e-9, 10.0), restart=st.floats(0.0, 5.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(60), deadline=None)
 def test_no_rival_beats_the_optimum(name: str, cost_in_mttf: float, restart: float) -> None:
     one = system(cost_in_mttf, restart)
     theirs = RIVALS[name](one)

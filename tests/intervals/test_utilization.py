@@ -17,6 +17,7 @@ from harness.intervals.utilization import (
     optimal_period_in_mttf,
     system_failure_rate_per_s,
 )
+from tests.levels import amount
 
 TABLE_1 = [
     # λ/min, n, c s, R s, δ ms, U(30 min), T* min, both as printed
@@ -88,7 +89,7 @@ def test_optimum_keeps_its_digits_from_one_end_to_the_other(p: float) -> None:
 
 
 @given(p=costs_in_mttf, mttf=st.floats(1e-3, 1e9), factor=st.floats(1.0001, 20.0))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(150), deadline=None)
 def test_nothing_beats_the_optimum(p: float, mttf: float, factor: float) -> None:
     system = CheckpointedSystem(cost_s=p * mttf, failure_rate_per_s=1.0 / mttf)
     best = float(system.optimal_interval_s())
@@ -100,7 +101,7 @@ def test_nothing_beats_the_optimum(p: float, mttf: float, factor: float) -> None
 
 
 @given(p=costs_in_mttf, stretch=st.floats(1.0, 1e6), restart=shares, depth=st.integers(1, 50))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(150), deadline=None)
 def test_utilization_stays_between_0_and_1(
     p: float, stretch: float, restart: float, depth: int
 ) -> None:
@@ -112,7 +113,7 @@ def test_utilization_stays_between_0_and_1(
 
 
 @given(p=costs_in_mttf, restart=shares, depth=st.integers(1, 1000), delay=shares)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 def test_optimum_ignores_restart_depth_and_delay(
     p: float, restart: float, depth: int, delay: float
 ) -> None:
@@ -130,7 +131,7 @@ def test_optimum_ignores_restart_depth_and_delay(
     unit_s=st.sampled_from([1e-3, 60.0, 3600.0, 86400.0]),
     stretch=st.floats(1.01, 50.0),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=amount(50), deadline=None)
 def test_the_unit_of_time_does_not_matter(p: float, unit_s: float, stretch: float) -> None:
     one = CheckpointedSystem(cost_s=p, failure_rate_per_s=1.0)
     other = CheckpointedSystem(cost_s=p * unit_s, failure_rate_per_s=1.0 / unit_s)

@@ -14,6 +14,7 @@ from harness.measure.success import (
     first_arrivals_s,
     success_rate,
 )
+from tests.levels import amount
 
 NEVER = float("inf")
 
@@ -60,7 +61,7 @@ def test_the_first_result_of_a_tuple_counts() -> None:
 times = st.floats(0, 100, allow_nan=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(60), deadline=None)
 @given(
     tuples=st.lists(st.tuples(times, st.lists(times | st.just(NEVER), max_size=4)), max_size=20),
     until_s=times,

@@ -94,6 +94,7 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_mistakes_are_caught_missed_or_hang(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mistakes = draw(tree, modules(tree, [Path("harness/part")]), 100, 1)
@@ -111,6 +112,7 @@ def test_mistakes_are_caught_missed_or_hang(tree: Path, monkeypatch: pytest.Monk
     assert "a < b" in (tree / "harness" / "part" / "sums.py").read_text(), "only the copy changes"
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_tests_that_fail_without_a_mistake_are_no_judge(tree: Path) -> None:
     (tree / "tests" / "part" / "test_sums.py").write_text("def test_it():\n    assert False\n")

@@ -31,6 +31,7 @@ def code(notebook: Path) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", ALL, ids=lambda path: path.stem)
 def test_it_runs_without_a_cluster(notebook: Path, tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
     assert "one.ipynb: a cell failed: NameError" in done.stderr
 
 
+@pytest.mark.deep
 def test_it_is_rendered_from_any_directory_and_leaves_nothing_there(tmp_path: Path) -> None:
     """The kernel works in the checkout, the renderer where the user is: their sockets lie in
     neither."""

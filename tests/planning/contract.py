@@ -13,10 +13,11 @@ from harness.planning.exhaustive import Exhaustive
 from harness.planning.structure_aware import StructureAware
 from harness.topology import named
 from harness.topology.fidelity import Evaluator, Objective
+from tests.levels import amount
 from tests.topology.strategies import topologies
 
 SMALL = settings(
-    max_examples=25,
+    max_examples=amount(25),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from harness.errors import ProtocolViolation
 from harness.protocol.phases import Mode
 from tests.engines.mutations import MUTATIONS, Mutation
+from tests.levels import amount
 from tests.protocol.walks import STEPS, Walk, WrongOutput
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(150), deadline=None)
 @given(st.integers(0, 2**32))
 def test_any_life_of_a_copy_ends_with_the_right_output(seed: int) -> None:
     Walk(Random(seed)).run()

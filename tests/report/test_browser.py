@@ -23,6 +23,7 @@ from tests.toys import square, toy
 BROWSER = find_browser()
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.deep,
     pytest.mark.skipif(
         BROWSER is None, reason="no Chromium on this machine: the report's look was not checked"
     ),

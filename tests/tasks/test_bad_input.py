@@ -128,6 +128,7 @@ def full(cluster: LocalCluster) -> Iterator[None]:
             client.config_set("maxmemory", before)
 
 
+@pytest.mark.deep
 def test_a_store_without_room_is_an_answer(
     cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_store_without_room_is_an_answer(
     assert all(event.kind is EventKind.FAILED for event in told)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("server", ["kafka", "redis"])
 def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
     engine: TaskEngine, tmp_path: Path, server: str
@@ -157,6 +159,7 @@ def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
     assert done.failures == 0, done
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("server", "message"),
     [

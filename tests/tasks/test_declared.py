@@ -14,7 +14,7 @@ from harness.engines.tasks.pacing import Links
 from harness.protocol.effects import CopyEvent
 from tests.tasks.live import NODES, WORDS, kill, trial
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 
 PLACEMENT = (0, 1, 2, 3, 0, 1, 2)
 """Task to node: split, lower and count twice, then collect."""

@@ -18,7 +18,7 @@ from harness.protocol.effects import CopyEvent
 from tests.cluster.helpers import eventually
 from tests.tasks.live import PARAMETERS, WORDS, kill, trial
 
-LIVE = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+LIVE = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 WALL = {"time", "time_ns", "localtime", "gmtime", "ctime", "now", "utcnow", "today"}
 READS = {
     "clocks.py": 1,  # to compare instants of two machines

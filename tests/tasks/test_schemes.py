@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle, product
 from pathlib import Path
 
 import pytest
@@ -78,8 +79,17 @@ def apart(plan: Sequence[int]) -> str:
     return ",".join(node.get(task, "1") for task in range(7))
 
 
-@pytest.mark.parametrize("workload", list(WORKLOADS))
-@pytest.mark.parametrize("contender", list(CONTENDERS))
+IN_TURN = tuple(zip(CONTENDERS, cycle(WORKLOADS), strict=False))
+"""What is tried after every change: every contender, with one workload or the other."""
+
+
+@pytest.mark.parametrize(
+    ("contender", "workload"),
+    [
+        pytest.param(*both, marks=() if both in IN_TURN else pytest.mark.deep)
+        for both in product(CONTENDERS, WORKLOADS)
+    ],
+)
 def test_killed_nodes_and_racks_change_nothing(
     engine: TaskEngine, tmp_path: Path, contender: str, workload: str
 ) -> None:

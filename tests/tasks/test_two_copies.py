@@ -10,7 +10,7 @@ from harness.engines.tasks.engine import TaskEngine
 from harness.protocol.effects import CopyEvent
 from tests.tasks.live import kill, trial
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 
 PLACEMENT = (0, 1, 2, 3, 0, 1, 2)
 TOGETHER = {4: 0, 5: 3, 6: 2}

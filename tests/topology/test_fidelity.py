@@ -15,6 +15,7 @@ from harness.topology.fidelity import (
     output_fidelity,
 )
 from harness.topology.model import Topology
+from tests.levels import amount
 from tests.topology import oracle
 from tests.topology.strategies import topologies
 
@@ -58,7 +59,7 @@ def test_priorities_weigh_the_queries() -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=amount(80), deadline=None)
 def test_equal_to_the_oracle(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_queries=3))
     flags = st.lists(st.booleans(), min_size=topology.task_count, max_size=topology.task_count)
@@ -72,7 +73,7 @@ def test_equal_to_the_oracle(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=amount(80), deadline=None)
 def test_within_zero_and_one_and_monotone_in_the_plan(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_queries=2))
     size = topology.task_count
@@ -89,7 +90,7 @@ def test_within_zero_and_one_and_monotone_in_the_plan(data: st.DataObject) -> No
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(40), deadline=None)
 def test_gains_are_what_a_task_more_or_less_changes(data: st.DataObject) -> None:
     """Where no two branches of one task meet in a join, which would make it a derivative only."""
     plain = topologies(max_operators=5, max_queries=2, joins=False)

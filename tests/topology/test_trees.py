@@ -12,6 +12,7 @@ from harness.topology.fidelity import Evaluator
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from harness.topology.trees import count_mc_trees, mc_trees
+from tests.levels import amount
 from tests.topology.strategies import topologies
 
 
@@ -71,7 +72,7 @@ def test_too_many_are_refused_before_they_are_listed() -> None:
 
 
 @given(topologies(max_operators=4, max_parallelism=3, idle=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(60), deadline=None)
 def test_a_tree_gives_output_and_each_of_its_tasks_takes_part(topology: Topology) -> None:
     evaluator = Evaluator(topology)
     for tree in mc_trees(topology):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from datasets import accident as cars
 from datasets import traffic as roads
 from harness.errors import UsageError
+from tests.levels import amount
 from tests.workloads.agreement import (
     START_US,
     by_operators,
@@ -211,7 +212,7 @@ def operators_of(case: Case, batch_s: float) -> TableProgram:
 
 @pytest.mark.parametrize("name", ["traffic", "accident"])
 @given(data=st.data(), batch_s=st.sampled_from([0.25, 0.5, 1.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=amount(25), deadline=None)
 def test_operators_equal_counting_by_hand(name: str, data: st.DataObject, batch_s: float) -> None:
     case = CASES[name]
     sources = data.draw(case.random)

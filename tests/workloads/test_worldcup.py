@@ -15,6 +15,7 @@ from datasets.worldcup.format import RECORD, decode
 from datasets.worldcup.generator import Day66
 from harness.errors import UsageError
 from tests.datasets.logs import genuine_log
+from tests.levels import amount
 from tests.workloads.agreement import (
     START_US,
     by_operators,
@@ -81,7 +82,7 @@ events = st.lists(
     shape=st.sampled_from([(4.0, 1.0), (2.0, 2.0), (3.0, 1.5)]),
     batch_s=st.sampled_from([0.25, 0.5]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=amount(30), deadline=None)
 def test_operators_equal_counting_by_hand(
     partitions: Records, repeat: int, shape: tuple[float, float], batch_s: float
 ) -> None:
