@@ -338,6 +338,17 @@ def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Pat
     assert order == ["stock/early", "stock/patient", "stock/long", "stock/late"]
 
 
+def test_a_measured_run_names_its_servers_and_another_java_is_another_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for java, made in (("17.0.1", 6), ("17.0.1", 0), ("21.0.2", 6)):
+        servers = {"java": java, "kafka": "4.1.0", "redis": "8.0.0"}
+        monkeypatch.setattr("harness.runner.server_versions", lambda found=servers: found)
+        records = make(RecordStore(tmp_path), measured("stock/toy")).finished
+        assert len(records) == made
+        assert all(servers.items() <= record.versions.items() for record in records)
+
+
 def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:
     cut = measured("stock/toy", actions=frozenset({Action.CUT}))
     watcher = make(RecordStore(tmp_path), cut)

@@ -72,6 +72,31 @@ def test_every_claim_is_judged_with_numbers(name: str) -> None:
             assert claim.held is ((name, place) not in NOT_HELD), claim
 
 
+IDENTITIES = {
+    "intervals/dag-delay": "T* is independent of δ",
+    "intervals/dag-depth": "T* is identical for both",
+    "intervals/rival-utilization": "Utilization at our T* is at least that at any other model's",
+    "intervals/single-process": "T* is not a function of R",
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_what_follows_from_the_formula_that_judges_is_no_finding(name: str) -> None:
+    (claim,) = (each for each in claims_of(name) if each.text.startswith(IDENTITIES[name]))
+    assert claim.kind is ClaimKind.INVARIANT
+
+
+def test_what_is_matched_by_choosing_a_lost_parameter_is_no_sentence_of_the_papers() -> None:
+    chosen = [
+        claim
+        for name in ("intervals/dag-depth", "intervals/deep-topologies")
+        for claim in claims_of(name)
+        if claim.text.startswith("Our reading")
+    ]
+    assert len(chosen) == 2
+    assert {claim.kind for claim in chosen} == {ClaimKind.INVARIANT}
+
+
 @pytest.mark.parametrize("name", slow_first)
 def test_every_figure_is_drawn_with_units_and_says_what_was_chosen(name: str) -> None:
     experiment = FIGURES[name]
