@@ -12,6 +12,7 @@ module                  what it does
 `copies`                what the copies on a node read
 `job`                   what all processes of a pass are told
 `control`               one authenticated connection per node to the coordinator
+`lifeline`              a second one, which ends as soon as the node is killed
 `store`                 checkpoints and the registry in Redis, fenced by term
 `exchange`              batches between tasks and output through Kafka
 `sources`               a source's partition, cut into batches

@@ -4,9 +4,10 @@ A frame is four bytes of length (big-endian) and so many bytes of JSON. Before t
 sides prove that they know the run's secret, each by an HMAC over the other's random challenge
 and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled.
 
-When a process is killed, the kernel closes its connection at once: the end of a connection is the
-fastest news of a death there is. A frame to a peer that does not read (a frozen process) is
-dropped once `MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be.
+When a process is killed, the kernel closes its connections: the end of a connection is the
+fastest news of a death there is, and the end of a lifeline (`harness.engines.tasks.lifeline`)
+comes first. A frame to a peer that does not read (a frozen process) is dropped once
+`MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import os
 import secrets
 import socket
 import struct
@@ -78,6 +80,24 @@ class Connection:
         self.close()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+    def duplicate(self) -> int:
+        """Another descriptor of it, which blocks, and keeps it open when this end is closed."""
+        descriptor = os.dup(self._writer.get_extra_info("socket").fileno())
+        os.set_blocking(descriptor, True)
+        return descriptor
+
+    def ended(self) -> None:
+        """The peer is known to be dead: what it had sent is received, and then the end."""
+        transport = self._writer.transport
+        if transport.is_closing():
+            return
+        transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport has it
+        descriptor = self._writer.get_extra_info("socket").fileno()
+        with suppress(OSError):  # nothing is left
+            while data := os.read(descriptor, 1 << 16):
+                self._reader.feed_data(data)
+        self._reader.feed_eof()
 
     def abort(self) -> None:
         """Close at once, whatever still waits to be sent."""

@@ -10,6 +10,7 @@ with instants of its own clock (`harness.engines.tasks.clocks`).
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import threading
@@ -277,8 +278,21 @@ class CoordinatorProcess:
 
     async def _serve(self, connection: Connection) -> None:
         hello = await connection.receive()
-        if hello is None or "hello" not in hello:
-            return
+        if hello is not None and "lifeline" in hello:
+            await self._outlive(connection, hello["lifeline"], hello["boot"])
+        elif hello is not None and "hello" in hello:
+            await self._accompany(connection, hello)
+
+    async def _outlive(self, lifeline: Connection, node: int, boot: int) -> None:
+        """Wait until a node's lifeline ends: then its other connection ends, too."""
+        while await lifeline.receive() is not None:
+            pass
+        member = self._members.get(node)
+        if member is not None and member.boot == boot:
+            member.connection.ended()
+
+    async def _accompany(self, connection: Connection, hello: Mapping[str, Any]) -> None:
+        """A node, from its first words to its end."""
         await self._stay_away(hello["hello"])
         shift_us = Clock.here().shift_us(Clock.from_json(hello["clock"]))
         member = ConnectedNode(hello["hello"], hello["boot"], connection, shift_us)
@@ -337,6 +351,8 @@ def main() -> None:
     emit = speaker()
     lines = orders()
     configuration = next(lines)
+    gc.collect()
+    gc.freeze()  # a look at all that was imported would take its time from a recovery
 
     async def run() -> None:
         loop = asyncio.get_running_loop()

@@ -24,6 +24,7 @@ from harness.engines.tasks.control import Connection, connect
 from harness.engines.tasks.exchange import consumer_settings
 from harness.engines.tasks.hosted import Hosted
 from harness.engines.tasks.job import Job
+from harness.engines.tasks.lifeline import hold_alone
 from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store
 from harness.errors import FaultlineError, UsageError
@@ -77,7 +78,18 @@ class CoordinatorLink:
             }
         )
         self._connection = connection
+        await self._open_lifeline(host, port, secret)
         return connection
+
+    async def _open_lifeline(self, host: str, port: int, secret: bytes) -> None:
+        """A second connection, which tells of this process's death sooner than the first. Where it
+        cannot be held in the way it must, the coordinator never hears of it."""
+        line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
+        descriptor = line.duplicate()
+        if hold_alone(descriptor):
+            line.send({"lifeline": self._arguments["node"], "boot": self._boot})
+        os.close(descriptor)
+        await line.leave()
 
 
 class NodeProcess:

@@ -1,0 +1,60 @@
+"""A connection that ends as soon as its process is killed, before the kernel has taken it apart.
+
+The kernel closes what a killed process had open when its last thread has ended, and the last
+thread first gives the process's memory back: 10 to 30 ms for a Python process of 150 MB, here,
+and more while other processes die, too. But each thread may have a table of open files of its
+own, and a thread that ends gives its table back at once. So a node opens a second connection,
+leaves it to a thread that sleeps on it and has nothing else open, and closes its own end. When
+the process is killed, that thread is one of the first to go, and the coordinator hears it within
+a millisecond.
+
+A kernel, or a container's rules, that do not allow it cost nothing but these milliseconds: the
+end of the control connection still tells of the death.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+
+_CLOSE_RANGE = 436
+"""The number of the system call ``close_range``, the same on every architecture of Linux."""
+_UNSHARE = 2
+"""``CLOSE_RANGE_UNSHARE``: the thread gets a table of its own before anything is closed in it."""
+_HIGHEST = 2**32 - 1
+
+
+def hold_alone(descriptor: int) -> bool:
+    """Let a new thread hold ``descriptor`` until the peer ends the connection or the process dies.
+
+    True once the thread has a table of open files with nothing else in it: the caller must then
+    close ``descriptor``, which closes only its own. False where that cannot be done.
+    """
+    if sys.platform != "linux":
+        return False
+    held: Future[bool] = Future()
+    threading.Thread(
+        target=_hold, args=(descriptor, held), name="hold the lifeline", daemon=True
+    ).start()
+    return held.result()
+
+
+def _hold(descriptor: int, held: Future[bool]) -> None:
+    # From the first call on this thread sees none of the process's files, and the process does
+    # not see what happens to this one: nothing here may open, print or log.
+    system_call = ctypes.CDLL(None).syscall
+    system_call.argtypes = [ctypes.c_long, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint]
+    if system_call(_CLOSE_RANGE, descriptor + 1, _HIGHEST, _UNSHARE) != 0:
+        held.set_result(False)
+        return
+    if descriptor:
+        system_call(_CLOSE_RANGE, 0, descriptor - 1, 0)
+    held.set_result(True)
+    with suppress(OSError):
+        while os.read(descriptor, 1):
+            pass
+    os.close(descriptor)

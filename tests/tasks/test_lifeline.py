@@ -1,0 +1,183 @@
+"""A connection that a thread holds alone, and what the coordinator makes of its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from harness.cluster.endpoints import RedisEndpoint
+from harness.cluster.processes import HostProcess
+from harness.engines.tasks.clocks import Clock
+from harness.engines.tasks.control import Connection, Listener, connect
+from harness.engines.tasks.coordinator import CoordinatorProcess
+from harness.engines.tasks.lifeline import hold_alone
+
+SECRET = b"known to both"
+
+
+@contextmanager
+def held() -> Iterator[socket.socket]:
+    """The peer of a connection that a thread holds alone."""
+    mine, peer = socket.socketpair()
+    assert hold_alone(mine.fileno())
+    mine.close()
+    with peer:
+        yield peer
+    for thread in threading.enumerate():
+        if thread.name == "hold the lifeline":
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def test_a_lifeline_outlasts_this_end_of_it_and_ends_with_its_peer() -> None:
+    with held() as peer:
+        peer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            peer.recv(1)
+
+
+def test_who_holds_it_has_nothing_else_open() -> None:
+    """A pipe that this process closes is closed, also for its reader."""
+    reader, writer = os.pipe()
+    with held():
+        os.close(writer)
+        assert os.read(reader, 1) == b""
+    os.close(reader)
+
+
+def test_what_is_opened_later_is_not_there_either() -> None:
+    with held():
+        reader, writer = os.pipe()
+        os.close(writer)
+        assert os.read(reader, 1) == b""
+        os.close(reader)
+
+
+def test_other_threads_have_what_they_had() -> None:
+    mine, peer = socket.socketpair()
+    with held():
+        mine.sendall(b"as before")
+        assert peer.recv(9) == b"as before"
+    mine.close()
+    peer.close()
+
+
+HOLDER = """
+import socket, sys, threading
+from harness.engines.tasks.lifeline import hold_alone
+line = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+assert hold_alone(line.fileno())
+line.sendall(b"held")
+line.close()
+threading.Event().wait()
+"""
+
+
+def test_it_ends_when_its_process_is_killed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = subprocess.Popen([sys.executable, "-c", HOLDER, str(server.getsockname()[1])])
+        peer, _ = server.accept()
+        with peer:
+            assert peer.recv(4) == b"held"
+            process.send_signal(signal.SIGKILL)
+            assert peer.recv(1) == b""
+        process.wait()
+
+
+def test_words_before_the_end_are_heard() -> None:
+    """Of a peer that is known to be dead."""
+
+    async def run() -> None:
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        known = asyncio.Event()
+
+        async def serve(connection: Connection) -> None:
+            await known.wait()
+            connection.ended()
+            connection.ended()
+            while (frame := await connection.receive()) is not None:
+                heard.put_nowait(frame)
+            heard.put_nowait(None)
+
+        listener = Listener(SECRET, serve, host="127.0.0.1")
+        client = await connect("127.0.0.1", await listener.start(), SECRET, within_s=60)
+        for number in range(1000):
+            client.send({"number": number})
+        known.set()
+        for number in range(1000):
+            assert await heard.get() == {"number": number}
+        assert await heard.get() is None
+        client.close()
+        listener.stop()
+
+    asyncio.run(run())
+
+
+class Coordinator:
+    """One in this process, with what it says."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._commands: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        redis = RedisEndpoint(host="127.0.0.1", port=1, password="x")
+        process = CoordinatorProcess(
+            {"redis": redis.to_json(), "listen": ["127.0.0.1", 0], "secret": SECRET.hex()},
+            self.said.put_nowait,
+        )
+        self._running = asyncio.ensure_future(process.run(self._commands))
+
+    async def listening(self) -> int:
+        return int((await self.said.get())["port"])
+
+    async def stop(self) -> None:
+        self._commands.put_nowait(None)
+        await self._running
+
+
+def hello(boot: int) -> dict[str, Any]:
+    return {
+        "hello": 0, "boot": boot, "process": HostProcess.here().to_json(),
+        "clock": Clock.here().to_json(), "running": None,
+    }  # fmt: skip
+
+
+def test_a_node_whose_lifeline_ends_is_gone_and_its_next_life_is_not() -> None:
+    async def run() -> None:
+        coordinator = Coordinator()
+        port = await coordinator.listening()
+
+        async def speak(words: dict[str, Any]) -> Connection:
+            connection = await connect("127.0.0.1", port, SECRET, within_s=60)
+            connection.send(words)
+            return connection
+
+        first = await speak(hello(1))
+        assert (await coordinator.said.get())["event"] == "joined"
+        lines = [await speak({"lifeline": 0, "boot": boot}) for boot in (1, 2, 1)]
+        await lines[0].leave()
+        assert await coordinator.said.get() | {"at_us": 0} == {
+            "event": "left", "node": 0, "boot": 1, "at_us": 0,
+        }  # fmt: skip
+        assert await first.receive() is None
+        second = await speak(hello(2))
+        assert (await coordinator.said.get())["boot"] == 2
+        await lines[2].leave()  # of the life before
+        await lines[1].leave()
+        left = await coordinator.said.get()
+        assert (left["event"], left["boot"]) == ("left", 2)
+        assert await second.receive() is None
+        await first.leave()
+        await second.leave()
+        await coordinator.stop()
+
+    asyncio.run(run())
