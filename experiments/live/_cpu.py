@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,25 @@ def cpu_s(cluster: Cluster, engine: Engine) -> dict[str, float]:
     return {**used, **own}
 
 
+def loops_s(cluster: Cluster) -> float:
+    """CPU seconds used so far by the main threads of the Python processes on the workers, which
+    are the nodes' event loops: what a node does one thing after the other. Its clients' threads
+    and the readers' work beside it, and are not counted."""
+    from harness.cluster.processes import members
+
+    workers = members(cluster.run).items()
+    pids = [stat.pid for worker, stats in workers if worker for stat in stats]
+    return sum(_main_thread_s(pid) for pid in pids if not _is_java(pid))
+
+
+def _main_thread_s(pid: int) -> float:
+    try:
+        running_ns = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]
+    except OSError:  # it has ended meanwhile
+        return 0.0
+    return int(running_ns) / 1e9
+
+
 def _is_java(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
@@ -50,8 +69,14 @@ def _is_java(pid: int) -> bool:
 class CpuWatch:
     """Samples on a thread of its own; a context manager around a pass."""
 
-    def __init__(self, cluster: Cluster, engine: Engine) -> None:
-        self._cluster, self._engine = cluster, engine
+    def __init__(
+        self,
+        cluster: Cluster,
+        engine: Engine,
+        read: Callable[[Cluster, Engine], Mapping[str, float]] = cpu_s,
+    ) -> None:
+        """``read`` says what is watched, by name, in CPU seconds so far."""
+        self._cluster, self._engine, self._read = cluster, engine, read
         self._samples: list[tuple[float, Mapping[str, float]]] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch CPU", daemon=True)
@@ -71,7 +96,7 @@ class CpuWatch:
             self._sample()
 
     def _sample(self) -> None:
-        used = cpu_s(self._cluster, self._engine)
+        used = self._read(self._cluster, self._engine)
         self._samples.append((time.time(), used))
 
     def between(self, from_unix_s: float, until_unix_s: float | None = None) -> dict[str, float]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from experiments.live._cpu import CpuWatch, loops_s
 from experiments.live._kills import KILL_GAP_S, measure_kills
 from experiments.live._measured_costs import (
     MeasuredCosts,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
 DEPTH = 4
+SETTLE_S = 2.0
+"""Of the pass without failures, until copies are placed."""
 QUIET_S = {Profile.SMOKE: 8.0, Profile.QUICK: 8.0, Profile.PAPER: 30.0}
 TURN_S = 1.2
 """In the pass without failures: how often replicas move from one counter to the other, seldom
@@ -98,10 +101,11 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     from harness.load.profile import RateProfile
 
     workload = _words()
+    replicated = counters(workload, INTERVAL_S)
     parameters = {
         "checkpoint_s": CHECKPOINT_S,
         "alternate_s": TURN_S,
-        "plan": ",".join(map(str, counters(workload, INTERVAL_S))),
+        "plan": ",".join(map(str, replicated)),
     }
     engine, cluster = warm("tasks", "rppg", parameters, context)
     directory = cluster.scratch(f"costs-{context.directory.name}")
@@ -112,15 +116,18 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
         interval_s=INTERVAL_S,
         schedule=NO_FAILURES,
     )
+    copies = program_at(workload, INTERVAL_S).topology.task_count + len(replicated) // 2
     with Pass(plan, cluster, engine, directory, context) as one:
-        noticed = one.run().incidents
+        with CpuWatch(cluster, engine, lambda c, _: {"loops": loops_s(c)}) as watch:
+            record = one.run()
+        start, until = SETTLE_S, record.until_s
+        used = watch.between(record.start_unix_s + start, record.start_unix_s + until)
         return measure_costs(
             cluster,
             one.work.topic_of["lines"],
-            workload,
-            rate_per_s=rate_per_s,
-            interval_s=INTERVAL_S,
-            changes=noticed[noticed["event"] == EventKind.ADAPTED.value],
+            changes=record.incidents[record.incidents["event"] == EventKind.ADAPTED.value],
+            busy_s=used["loops"],
+            processed=copies * (until - start) / INTERVAL_S,
         )
 
 
@@ -351,8 +358,8 @@ EXPERIMENT = Experiment(
         "Half of the marks are simulated, in virtual time; the others are real kills.",
         "What the simulator is told: an order, a new reader and a checkpoint take what they take "
         "when a plan changes without a failure, in the same processes; a hop what lies between two "
-        "tasks' notes of a batch in that pass; operators and their messages are timed in one "
-        "process. All of it is in the runs' values.",
+        "tasks' notes of a batch in that pass; a batch what it takes of the nodes' main threads "
+        "there. All of it is in the runs' values.",
         "What the simulator has no cost for is missing in its latencies: what else the machine is "
         "busy with after a kill, above all the start of the node's next life.",
         "Simulated kills fall where the live ones do, one after the other in one run.",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from subprocess import PIPE, Popen
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,10 @@ import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.live import _ballast, _measured_costs, predicted, same_kill, scale, state
+from experiments.live import _ballast, _cpu, _measured_costs, predicted, same_kill, scale, state
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
+from harness.cluster import processes
 from harness.engines.codec import decode, encode
 from harness.engines.tasks.job import wiring_for
 from harness.errors import EnvironmentFailure
@@ -192,12 +196,35 @@ def test_costs_of_a_change_of_plan() -> None:
         changes_us(pd.DataFrame())
 
 
-def test_what_can_be_timed_in_one_process() -> None:
-    workload = predicted._words()
-    table = _measured_costs._input(workload, 2_000, 0.1)
-    assert len(table) == 2_000 * 0.1 * _measured_costs.BATCHES
-    assert _measured_costs._messages_us(workload, table, 0.1) > 0
-    assert _measured_costs.counters(workload, 0.1) == (4, 5)
+BURNS = """
+import threading, time
+def burn():
+    while time.thread_time() < 0.5:
+        pass
+thread = threading.Thread(target=burn)
+thread.start()
+thread.join()
+print("burnt", flush=True)
+input()
+"""
+
+
+def test_what_the_main_threads_of_nodes_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the Python processes on workers: neither other threads, nor what no worker has."""
+    with Popen([sys.executable, "-I", "-c", BURNS], stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"burnt\n"
+        stat = processes.read_stat(process.pid)
+        monkeypatch.setattr(processes, "members", lambda run: {"r1w1": [stat], "": [stat]})
+        cluster: Any = SimpleNamespace(run="x")
+        assert stat is not None
+        assert 0 < _cpu.loops_s(cluster) <= stat.cpu_s - 0.4
+        process.communicate(b"\n")
+    assert _cpu.loops_s(cluster) == 0
+
+
+def test_the_replicas_that_take_turns_are_those_of_tasks_with_a_state() -> None:
+    assert _measured_costs.counters(predicted._words(), 0.1) == (4, 5)
 
 
 def both(live_ms: float, simulated_ms: float, failures: int = 0) -> pd.DataFrame:
