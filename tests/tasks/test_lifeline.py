@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -127,7 +127,7 @@ class Coordinator:
     """One in this process, with what it says."""
 
     def __init__(self) -> None:
-        self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.said: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._commands: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         redis = RedisEndpoint(host="127.0.0.1", port=1, password="x")
         process = CoordinatorProcess(
@@ -165,7 +165,7 @@ def test_a_node_whose_lifeline_ends_is_gone_and_its_next_life_is_not() -> None:
         assert (await coordinator.said.get())["event"] == "joined"
         lines = [await speak({"lifeline": 0, "boot": boot}) for boot in (1, 2, 1)]
         await lines[0].leave()
-        assert await coordinator.said.get() | {"at_us": 0} == {
+        assert {**await coordinator.said.get(), "at_us": 0} == {
             "event": "left", "node": 0, "boot": 1, "at_us": 0,
         }  # fmt: skip
         assert await first.receive() is None
