@@ -297,17 +297,16 @@ def _spark() -> Iterator[Any]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers need what we need
 
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
     builder = SparkSession.builder.master("local[*]").appName("faultline datasets")
-    for key, value in (
-        ("spark.ui.enabled", "false"),
-        ("spark.ui.showConsoleProgress", "false"),
-        ("spark.driver.host", "127.0.0.1"),
-        ("spark.driver.bindAddress", "127.0.0.1"),
-        ("spark.log.level", "ERROR"),
-        ("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", "")),
-    ):
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map={**conf}).getOrCreate()
     try:
         yield spark
     finally:

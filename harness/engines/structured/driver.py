@@ -240,10 +240,7 @@ class Driver:
 def _session(conf: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.config(map={**conf}).getOrCreate()
 
 
 def main() -> None:
