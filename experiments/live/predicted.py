@@ -343,14 +343,15 @@ def _apart_most(table: pd.DataFrame) -> str | None:
         gap = mine.loc["live"] - mine.loc["simulated"]
         step = str(gap.abs().idxmax())
         found.append(
-            f"under {scheme} at {rate:g}/s {STEPS[step]} it takes {mine.loc['live', step]:.1f} ms "
-            f"live and {mine.loc['simulated', step]:.1f} ms simulated"
+            f"{mine.loc['live', step]:.1f} ms live and {mine.loc['simulated', step]:.1f} ms "
+            f"simulated {STEPS[step]} ({scheme}, {rate:,.0f}/s)"
         )
+    if not found:
+        return None
     return (
-        f"The steps that are apart most: {'; '.join(found)}. In the simulator a recovery has the "
-        "machine to itself. Here the two cores are also busy with the end of the killed process "
-        "(its memory is given back, 10 to 30 ms of a core), with Spark's news of it and with the "
-        "start of its next life."
+        f"Apart most: {'; '.join(found)}. In the simulator a recovery has the machine to itself. "
+        "Here the two cores are also busy with the end of the killed process (its memory is given "
+        "back, 10 to 30 ms of a core), with Spark's news of it and with the start of its next boot."
     )
 
 

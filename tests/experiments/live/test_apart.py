@@ -126,6 +126,10 @@ def test_the_cost_of_nodes_can_hold_and_can_fail() -> None:
     bad = started(nodes_s=90, idle_cores=0.5, loaded_missing=3)
     assert not any(claim.held for claim in scale.claims(bad))
     scale.draw(started(), Figure())
+    idle = scale.claims(started(idle_cores=0.25, idle_python=0.2, idle_loops=0.12))[1]
+    assert idle.why is not None
+    assert "Of the 0.200 cores of the nodes 0.120 are used by their event loops" in idle.why
+    assert "136 heartbeats and 62 batches" in idle.why
 
 
 def lines(*, stock_s: float, tasks_s: float, lost: int = 0) -> dict[str, pd.DataFrame]:
@@ -248,3 +252,16 @@ def test_a_prediction_can_hold_and_can_fail() -> None:
     assert first[[*predicted.STEPS]].to_list() == pytest.approx([25, 12.5, 12.5])
     predicted.draw(good, Figure())
     predicted.draw(good.iloc[:0], Figure())
+
+
+def test_a_prediction_says_where_it_is_wrong() -> None:
+    table = both(50, 40)
+    table.loc[table["how"] == "simulated", "ready_ms"] = 39.0
+    _, claim = predicted.claims(table)
+    assert claim.why is not None
+    assert (
+        "12.5 ms live and 1.0 ms simulated until it is where the other was (active, 2,000/s)"
+        in claim.why
+    )
+    assert predicted.claims(table[table["how"] == "live"])[1].why is None
+    assert predicted.claims(table.iloc[:0])[1].why is None
