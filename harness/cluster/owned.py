@@ -111,7 +111,7 @@ class OwnedCluster(Cluster):
             self._keep_watch()
             self.bring_up(report)
         except BaseException:
-            self._give_up()
+            self._give_up(report)
             raise
 
     def stop(self) -> None:
@@ -182,12 +182,15 @@ class OwnedCluster(Cluster):
         if (identity := identify(self._keeper.pid)) is not None:
             write_journal(self.run_directory, "keeper", identity)
 
-    def _give_up(self) -> None:
+    def _give_up(self, report: Notify) -> None:
         """After a failed start: nothing runs any more, the logs stay until the next start."""
         assert self._record is not None
         self._end_keeper()
         end_processes(self._record)
-        self._remove(self._record)
+        try:
+            self._remove(self._record)
+        except EnvironmentFailure as failure:  # why it failed says more; the next start tries again
+            report(f"some of it is still there: {failure.what}")
         self.ended()
         remove_secrets(self.run_directory)
         self._records.add(replace(self._record, owner=NOBODY))

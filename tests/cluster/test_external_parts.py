@@ -17,11 +17,13 @@ import yaml
 
 from harness.cluster.backends import find_backend, remove_made
 from harness.cluster.base import Action, ClusterSpec
+from harness.cluster.external import servers
 from harness.cluster.external.cluster import ExternalCluster, check_executors, probe_failure
 from harness.cluster.external.code import ARCHIVE, of_sources, write_archive
 from harness.cluster.external.nodes import ExternalNodes
 from harness.cluster.external.settings import Command, ExternalSettings, read_settings
 from harness.cluster.external.shared import SharedNodes
+from harness.cluster.ownership import ClusterRecords
 from harness.cluster.processes import HostProcess
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
@@ -367,3 +369,16 @@ def test_the_archive_is_this_checkout_and_says_so(tmp_path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         assert "harness/cluster/base.py" in archive.namelist()
         assert archive.read("harness/fingerprint.txt").decode() == of_sources(REPOSITORY)
+
+
+@pytest.mark.slow
+def test_a_broker_that_nobody_reaches_is_told_and_leaves_nothing_to_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(servers, "_WITHIN_S", 0.5)
+    path = described(tmp_path, _set("kafka", "bootstrap", to="127.0.0.1:1"))
+    cluster = find_backend(str(path)).make(ClusterSpec())
+    with pytest.raises(EnvironmentFailure, match=r"Kafka at 127\.0\.0\.1:1 cannot be reached"):
+        cluster.start(lambda text: None)
+    assert ClusterRecords().records() == []

@@ -28,6 +28,7 @@ from harness.cluster.external.nodes import ExternalNodes
 from harness.cluster.external.servers import (
     check_kafka,
     check_redis,
+    reach_kafka,
     remove_checkpoints,
     remove_keys,
     remove_topics,
@@ -80,6 +81,8 @@ class ExternalCluster(OwnedCluster):
 
     def prepare(self, report: Notify) -> None:
         self._programs = find_programs(report)
+        report("looking whether Kafka answers")
+        reach_kafka(self._kafka)  # before anything is on record that only Kafka can take away
 
     def resources(self) -> Mapping[str, Any]:
         return {"settings": str(self._settings.path.absolute())}

@@ -23,19 +23,11 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
     from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient, NewTopic
 
+    brokers = reach_kafka(kafka)
     admin = AdminClient({**kafka.confluent(), "log_level": 0})
-    try:
-        brokers = admin.list_topics(timeout=_WITHIN_S).brokers
-    except KafkaException as error:
+    if brokers < kafka.replication:
         raise EnvironmentFailure(
-            f"Kafka at {kafka.bootstrap} cannot be reached or refuses to talk: {error.args[0]}",
-            remedy="see whether the addresses, the mechanism and the credentials are right, and "
-            "whether this machine may connect; brokers older than 2.1 are too old",
-        ) from error
-    if len(brokers) < kafka.replication:
-        raise EnvironmentFailure(
-            f"Kafka has {len(brokers)} broker(s), and topics are to have {kafka.replication} "
-            "copies",
+            f"Kafka has {brokers} broker(s), and topics are to have {kafka.replication} copies",
             remedy="lower kafka.replication",
         )
     topic = f"{kafka.topic_prefix}probe"
@@ -72,6 +64,22 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
         ) from error
     finally:
         remove_topics(kafka)
+
+
+def reach_kafka(kafka: KafkaEndpoint) -> int:
+    """How many brokers there are. Raises `EnvironmentFailure` where none answers."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    try:
+        return len(admin.list_topics(timeout=_WITHIN_S).brokers)
+    except KafkaException as error:
+        raise EnvironmentFailure(
+            f"Kafka at {kafka.bootstrap} cannot be reached or refuses to talk: {error.args[0]}",
+            remedy="see whether the addresses, the mechanism and the credentials are right, and "
+            "whether this machine may connect; brokers older than 2.1 are too old",
+        ) from error
 
 
 def remove_topics(kafka: KafkaEndpoint) -> None:
