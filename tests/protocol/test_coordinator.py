@@ -114,3 +114,30 @@ def test_the_heartbeat_that_does_not_name_the_replica_closes_its_task() -> None:
     cluster = lost()
     effects = cluster.beat(2, now=1500)
     assert [item.upstream for item in sent(effects, told.UpstreamClosed)] == [0]
+
+
+def test_an_order_is_repeated_until_a_heartbeat_says_that_it_was_obeyed() -> None:
+    cluster = Cluster()
+    cluster.beat(0, 1, now=0)
+    for now in (1000, 2000):
+        assert [order.task for order in sent(cluster.beat(0, now=now), told.CopyOrdered)] == [0]
+    obeyed = [report(cluster.primary(0))]
+    for now in (3000, 4000):
+        assert sent(cluster.beat(0, now=now, copies=obeyed), told.CopyOrdered) == []
+    lost_again = cluster.beat(0, now=5000)
+    assert [order.task for order in sent(lost_again, told.CopyOrdered)] == [0]
+
+
+def test_a_heartbeat_that_says_nothing_new_is_judged_by_what_was_decided_since() -> None:
+    """The replica is what it shall be, twice; then its primary is lost, and the order gets lost."""
+    cluster = Cluster(replicated=(0,))
+    cluster.beat(0, 1, 2, now=0)
+    replica = cluster.machine.tasks[0].replica
+    assert replica is not None
+    there = [report(replica, position=4)]
+    for now in (1000, 2000):
+        assert sent(cluster.beat(replica.node, now=now, copies=there), told.CopyPromoted) == []
+    cluster.disconnect(0, now=2500)
+    for now in (3000, 4000):
+        promoted = sent(cluster.beat(replica.node, now=now, copies=there), told.CopyPromoted)
+        assert [order.incarnation for order in promoted] == [replica.incarnation]
