@@ -111,8 +111,11 @@ def test_killed_nodes_and_racks_change_nothing(
     if contender in TENTATIVE:
         assert done.tentative > 0, "output went on without what was lost"
         assert done.corrected > 0, "and was taken back for what is right"
-    else:
+    elif engine.job.scheme.tentative is None:
         assert done.tentative == 0
+    # With replicas of all tasks nothing is tentative while a copy of each lives: that is checked
+    # in the simulator (`no-tentative`). A machine that takes 0.2 s to host a copy loses both copies
+    # of a task in these schedules; `failures` counts what was not corrected then.
     began = {note.why for note in notes if note.event is CopyEvent.READY and note.position > 0}
     if contender.startswith("checkpoint"):
         assert "checkpoint" in began
