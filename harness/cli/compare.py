@@ -136,6 +136,8 @@ def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
             last = (row["experiment"], row["profile"])
             click.echo(f"\n{row['experiment']} ({row['profile']}): claims")
             click.echo("  " + "".join(f"{f'({side})':<15}" for side in range(1, sides + 1)))
+            counts = (f"{valid} of {row['expected']} runs" for valid in row["valid"])
+            click.echo("  " + "".join(f"{count:<15}" for count in counts).rstrip())
         columns = "".join(f"{_VERDICTS[held]:<15}" for held in row["held"])
         click.echo(f"  {columns}{row['kind']}: {row['claim']}")
 

@@ -8,50 +8,58 @@ from typing import Any
 from harness.catalogue import all_experiments
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
-from harness.results.record import Profile
-from harness.results.store import RecordStore
+from harness.results.record import Point, Profile
+from harness.results.store import Campaign, RecordStore
 
 
 def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
-    """A row per claim that the first side and another one judge: what each side says of it, None
-    where it did not measure it or has no run of it. Each side's newest campaign speaks for it."""
-    found = [
-        {
-            (item.experiment.id, item.profile.value, claim.text): (claim.kind.value, claim.held)
-            for item in _judged(side)
-            for claim in item.claims
-        }
-        for side in sides
-    ]
-    first, *others = found
+    """A row per claim that the first side and another one judge: what each side says of it (None
+    where it did not measure it or has no run of it), and how many of its campaign's runs are valid.
+    """
+    found = [{_key(item): item for item in _judged(side)} for side in sides]
     return [
-        {
-            "experiment": experiment,
-            "profile": profile,
-            "kind": kind,
-            "claim": text,
-            "held": [side.get((experiment, profile, text), (kind, None))[1] for side in found],
-        }
-        for (experiment, profile, text), (kind, _) in first.items()
-        if any((experiment, profile, text) in other for other in others)
+        row
+        for key, item in found[0].items()
+        if any(key in other for other in found[1:])
+        for row in _rows(item, [side.get(key) for side in found])
     ]
+
+
+def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dict[str, Any]]:
+    held = [{} if side is None else {c.text: c.held for c in side.claims} for side in sides]
+    for claim in first.claims:
+        if any(claim.text in other for other in held[1:]):
+            yield {
+                "experiment": first.experiment.id,
+                "profile": first.profile.value,
+                "kind": claim.kind.value,
+                "claim": claim.text,
+                "held": [side.get(claim.text) for side in held],
+                "valid": [0 if side is None else len(side.campaign.valid) for side in sides],
+                "expected": first.campaign.expected,
+            }
+
+
+def _key(item: Assessment) -> tuple[str, Profile]:
+    return item.experiment.id, item.profile
 
 
 def _judged(side: Sequence[Found]) -> Iterator[Assessment]:
-    newest: dict[tuple[str, Profile], Found] = {}
-    for each in sorted(side, key=lambda each: each.record.started_unix_s):
-        newest[each.record.experiment, Profile(each.record.profile)] = each
+    """Per experiment and profile the newest complete campaign, or the newest if none is."""
+    newest: dict[tuple[str, Profile], dict[str, Found]] = {}
+    for each in sorted(side, key=lambda each: -each.record.started_unix_s):
+        runs = (each.record.experiment, Profile(each.record.profile))
+        newest.setdefault(runs, {}).setdefault(each.record.campaign, each)
     for experiment in all_experiments():
-        for (source, profile), each in newest.items():
-            if source != experiment.source:
-                continue
-            record = each.record
-            campaign = RecordStore(each.root).campaign(
-                record.question,
-                record.code,
-                each.machine_name,
-                record.repeats,
-                experiment.grid[profile],
-            )
-            if campaign.records:
-                yield assess(experiment, profile, campaign)
+        for (source, profile), asked in newest.items():
+            if source == experiment.source:
+                found = [_campaign(each, experiment.grid[profile]) for each in asked.values()]
+                best = next((campaign for campaign in found if campaign.complete), found[0])
+                if best.records:
+                    yield assess(experiment, profile, best)
+
+
+def _campaign(each: Found, grid: Sequence[Point]) -> Campaign:
+    record = each.record
+    store = RecordStore(each.root)
+    return store.campaign(record.question, record.code, each.machine_name, record.repeats, grid)

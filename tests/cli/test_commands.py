@@ -171,6 +171,7 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     assert "(docker)" in shown
     assert "–" in shown
     assert "not measured   not measured   not measured   " in shown
+    assert "2 of 6 runs    2 of 6 runs    2 of 6 runs" in shown
     for arguments, what in (
         ([str(tmp_path)], "only one set"),
         ([str(tmp_path), str(tmp_path)], "several kinds of cluster"),
