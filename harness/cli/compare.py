@@ -23,7 +23,8 @@ Examples:
   ./faultline compare results /data/other/results
   ./faultline compare results old --experiment stock/worker-kill
   ./faultline compare results old --experiment stock --json
-  ./faultline compare results --cluster local --with docker --with external-lab-1f2e3d4c
+  ./faultline compare results --cluster local --with docker --with lab.yaml
+  ./faultline compare results --cluster local --with docker --claims
 """
 _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
@@ -53,6 +54,7 @@ VARIANTS = "variants"
     multiple=True,
     help="Of OTHER (or of ONE, if it is alone), only runs on this kind of cluster; repeatable.",
 )
+@click.option("--claims", "claims_alone", is_flag=True, help="Only the claims, no numbers.")
 @json_option
 def command(
     one: Path,
@@ -61,6 +63,7 @@ def command(
     profile: str | None,
     backend: str | None,
     others: tuple[str, ...],
+    claims_alone: bool,
     as_json: bool,
 ) -> None:
     """Compare the medians of every quantity in the results directories ONE and OTHER.
@@ -88,7 +91,8 @@ def command(
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
     sides = [_on(found[root], name, option) for root, name, option in wanted]
-    rows, claims = comparison(sides), verdicts([side.found for side in sides])
+    rows = [] if claims_alone else comparison(sides)
+    claims = verdicts([side.found for side in sides])
     if as_json:
         described = [
             {"results": str(root), "clusters": _kinds(side)}
@@ -98,7 +102,8 @@ def command(
         return
     for number, ((root, _, _), side) in enumerate(zip(wanted, sides, strict=True), start=1):
         click.echo(f"({number}) {root}; {_where(side)}")
-    _print(rows, len(sides))
+    if not claims_alone:
+        _print(rows, len(sides))
     _print_claims(claims, len(sides))
 
 
@@ -140,6 +145,8 @@ def _print_claims(claims: Sequence[Mapping[str, Any]], sides: int) -> None:
             click.echo("  " + "".join(f"{count:<15}" for count in counts).rstrip())
         columns = "".join(f"{_VERDICTS[held]:<15}" for held in row["held"])
         click.echo(f"  {columns}{row['kind']}: {row['claim']}")
+    if not claims:
+        click.echo("no claim is judged by several of them")
 
 
 def _cell(median: float | None, ratio: float | None) -> str:

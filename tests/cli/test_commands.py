@@ -172,6 +172,9 @@ def test_kinds_of_cluster_are_set_side_by_side_and_never_taken_together(
     assert "–" in shown
     assert "not measured   not measured   not measured   " in shown
     assert "2 of 6 runs    2 of 6 runs    2 of 6 runs" in shown
+    alone = invoke("compare", *chosen, "--claims").stdout
+    assert "y rises with x" in alone
+    assert "recovery_s" not in alone
     for arguments, what in (
         ([str(tmp_path)], "only one set"),
         ([str(tmp_path), str(tmp_path)], "several kinds of cluster"),
