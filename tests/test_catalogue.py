@@ -10,6 +10,7 @@ from harness.catalogue import (
     GROUPS,
     all_experiments,
     catalogue_markdown,
+    estimate_s,
     find,
     of_group,
     to_reproduce,
@@ -27,6 +28,8 @@ from tests.test_runner import SMOKE, no_cluster
 from tests.toys import Watcher
 
 WITHOUT_SERVERS = [e for e in all_experiments() if e.origin is not Origin.MEASURED]
+SOON_S = 0.5
+"""What takes longer is for ``--all``: the tests of its own group run its smoke grid as well."""
 
 
 def test_the_table_of_experiments_is_current() -> None:
@@ -46,8 +49,13 @@ def test_an_experiment_is_described_for_every_profile(experiment: Experiment) ->
         assert len(keys) == 1, "every point has the same parameters"
 
 
+def _by_level(experiment: Experiment) -> object:
+    soon = estimate_s(experiment, Profile.SMOKE, None) < SOON_S
+    return pytest.param(experiment, id=experiment.id, marks=() if soon else pytest.mark.deep)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", WITHOUT_SERVERS, ids=lambda e: e.id)
+@pytest.mark.parametrize("experiment", [_by_level(e) for e in WITHOUT_SERVERS])
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
     store, watcher = RecordStore(tmp_path), Watcher()

@@ -95,6 +95,7 @@ def test_a_file_that_an_executor_cannot_import_is_one_message(
     assert "carried to the executors" in caught.value.remedy
 
 
+@pytest.mark.deep
 def test_a_workload_of_a_users_file_is_carried_to_the_nodes(
     engine: TaskEngine, tmp_path: Path
 ) -> None:
