@@ -20,13 +20,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 from harness.catalogue import all_experiments
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import FaultlineError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
 from harness.results.record import Outcome, Point, Profile
+
+Answer = TypeVar("Answer")
 
 AT_ONCE = 2
 """Processes, on a machine that has the cores: a simulated campaign holds up to a gigabyte."""
@@ -81,8 +83,12 @@ def takes(experiment: Experiment) -> bool:
 class SideBySide:
     """Processes of this machine, as `Others`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stand_back: bool = True) -> None:
+        """``stand_back``: what is measured meanwhile comes first. Where nothing is (no time of the
+        smoke profile decides anything), whoever stands back on a busy machine gets nothing of it.
+        """
         self._pool: ProcessPoolExecutor | None = None
+        self._nice = _NICE if stand_back else 0
 
     def __enter__(self) -> Self:
         return self
@@ -92,29 +98,31 @@ class SideBySide:
         if self._pool is None:
             return
         running = list(self._pool._processes.values()) if kind is not None else []
-        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        self._pool.shutdown(wait=kind is None, cancel_futures=kind is not None)
         for process in running:
             process.terminate()
 
     def submit(self, task: Task) -> Future[Made]:
         """Ask for one run."""
+        return self.do(make, task)
+
+    def do(self, function: Callable[..., Answer], *given: object) -> Future[Answer]:
+        """Ask for what a function of a module makes of what another process can be told."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 min(AT_ONCE, os.cpu_count() or 1),
                 # Forked processes would share locks with the threads of the progress display.
                 mp_context=multiprocessing.get_context("spawn"),
-                initializer=_stand_back,
-                # No time of the smoke profile decides anything, and whoever stands back on a busy
-                # machine gets nothing of it.
-                initargs=(0 if task.profile is Profile.SMOKE else _NICE,),
+                initializer=_begin,
+                initargs=(self._nice,),
             )
-        return self._pool.submit(make, task)
+        return self._pool.submit(function, *given)
 
 
-def _stand_back(by: int) -> None:
-    """Interruptions are the runner's, and a cluster that is measured meanwhile comes first."""
+def _begin(nice: int) -> None:
+    """Interruptions are the runner's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(by)
+    os.nice(nice)
 
 
 def make(task: Task) -> Made:

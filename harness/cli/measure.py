@@ -35,6 +35,8 @@ from harness.spreading import SpreadOut
 from harness.text import format_duration
 
 DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130
+FEW = 2
+"""Experiments whose figures are drawn by this process, whatever the profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +79,25 @@ def measure(
         wide.check(experiments)
     check_out(asked.out)
     store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
-    writer = ReportWriter(store)
+    brief = settings.profile is Profile.SMOKE
+    beside = SideBySide(stand_back=not brief)
+    # Drawing disturbs nothing there, and few figures are not worth a process.
+    draws = brief and wide is None and len(experiments) > FEW
+    writer = ReportWriter(store, elsewhere=beside.do if draws else None)
     campaigns: dict[tuple[str, Profile], Campaign] = {}
 
     def announce(experiment: Experiment, campaign: Campaign) -> None:
         campaigns[experiment.id, settings.profile] = campaign
-        _announce(writer.write(campaigns), display, experiment)
+        said = verdict_line(writer.judge(experiment, settings.profile, campaign))
+        if not draws:  # else it is written once, when all is drawn
+            said += f"; {writer.write(campaigns).index}"
+        display.note(f"{experiment.id}: {said}")
 
     display = ProgressDisplay(announce)
     place = find_backend(asked.backend)
     _check_schedule(settings, place)
     hold = (lambda where: _hold(display, where)) if asked.keep else None
-    others = SideBySide if wide is None else partial(SpreadOut, wide.cluster)
+    others = partial(SpreadOut, wide.cluster) if wide is not None else lambda: beside
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
     if asked.dry_run:
@@ -159,12 +168,6 @@ def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
 
 def _invariant(claim: Claim) -> bool:
     return claim.kind is ClaimKind.INVARIANT
-
-
-def _announce(report: WrittenReport, display: ProgressDisplay, experiment: Experiment) -> None:
-    ours = [item for item in report.judged if item.experiment is experiment]
-    for item in ours[:1]:
-        display.note(f"{experiment.id}: {verdict_line(item)}; {report.index}")
 
 
 def verdict_line(item: Assessment) -> str:

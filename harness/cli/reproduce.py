@@ -27,7 +27,7 @@ Examples:
 @run_options
 @json_option
 def command(paper: str | None, asked: Asked, as_json: bool) -> None:
-    """Run every experiment, and write the report after each.
+    """Run every experiment, and write the report after each (smoke: at the end).
 
     What is computed in seconds comes first, then a first measured figure, the rest of what is
     computed, and the rest of what is measured on real servers. The smoke profile, whose times

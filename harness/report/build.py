@@ -6,7 +6,10 @@ import base64
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,16 +72,34 @@ def campaigns(
                 yield experiment, profile, campaign
 
 
+Picture = tuple[str, bytes]
+"""A figure's kind ("svg+xml", or "png" where that would be too large) and its bytes."""
+Elsewhere = Callable[[Callable[..., Picture], str, Profile, Campaign], "Future[Picture]"]
+"""Who calls a function in another process."""
+
+
 class ReportWriter:
     """Writes a store's report, again and again while runs come in.
 
     Claims are judged and a figure is drawn anew only when the runs behind them have changed.
     """
 
-    def __init__(self, store: RecordStore) -> None:
+    def __init__(self, store: RecordStore, *, elsewhere: Elsewhere | None = None) -> None:
+        """``elsewhere``: who draws the figures of what is judged, so that nobody waits for it;
+        without it this process draws them as it writes."""
         self._store = store
+        self._elsewhere = elsewhere
         self._judged: dict[tuple[str, ...], Assessment] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._pictures: dict[tuple[str, ...], Future[Picture]] = {}
+
+    def judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
+        """Judge a campaign, and have its figure drawn."""
+        judged = self._assess(experiment, profile, campaign)
+        runs = _identity(experiment, profile, campaign)
+        if self._elsewhere is not None and judged.table is not None and runs not in self._pictures:
+            self._pictures[runs] = self._elsewhere(picture_of, experiment.id, profile, campaign)
+        return judged
 
     def write(self, asked: Asked = MappingProxyType({})) -> WrittenReport:
         """Make the report anew from the records of this machine; a command that is about certain
@@ -116,8 +137,17 @@ class ReportWriter:
     def _card(self, judged: Assessment, folder: Path) -> dict[str, Any]:
         runs = _identity(judged.experiment, judged.profile, judged.campaign)
         if runs not in self._drawn:
-            self._drawn[runs] = _card(judged, folder)
+            self._drawn[runs] = _card(judged, folder, self._picture(judged, runs))
         return self._drawn[runs]
+
+    def _picture(self, judged: Assessment, runs: tuple[str, ...]) -> Picture | None:
+        if judged.table is None:
+            return None
+        if (asked := self._pictures.get(runs)) is not None:
+            # An interruption ends whoever draws.
+            with suppress(CancelledError, BrokenProcessPool):
+                return asked.result()
+        return picture(judged)
 
 
 def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> tuple[str, ...]:
@@ -143,10 +173,10 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot write a {type(value).__name__}")
 
 
-def _card(judged: Assessment, folder: Path) -> dict[str, Any]:
+def _card(judged: Assessment, folder: Path, drawn: Picture | None) -> dict[str, Any]:
     experiment, campaign = judged.experiment, judged.campaign
     name = experiment.id.replace("/", "-")
-    figure = _figure(judged, folder / "figures" / name) if judged.table is not None else None
+    figure = None if drawn is None else _kept(drawn, folder / "figures" / name)
     newest = max(campaign.records, key=lambda record: record.started_unix_s)
     return {
         "id": experiment.id,
@@ -249,8 +279,14 @@ def drawn(judged: Assessment) -> Figure:
     return figure
 
 
-def picture(judged: Assessment) -> tuple[str, bytes]:
-    """The figure's kind ("svg+xml", or "png" where that would be too large) and its bytes."""
+def picture_of(experiment: str, profile: Profile, campaign: Campaign) -> Picture:
+    """`picture`, where the records can be read and nothing is judged yet."""
+    (found,) = (each for each in all_experiments() if each.id == experiment)
+    return picture(assess(found, profile, campaign))
+
+
+def picture(judged: Assessment) -> Picture:
+    """The experiment's figure over its table."""
     with styled():
         figure = drawn(judged)
         buffer = io.BytesIO()
@@ -267,9 +303,9 @@ def data_uri(kind: str, content: bytes) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _figure(judged: Assessment, path: Path) -> str:
-    """Draw, keep as a file, and return an image source."""
-    kind, content = picture(judged)
+def _kept(drawn: Picture, path: Path) -> str:
+    """Keep it as a file, and return an image source."""
+    kind, content = drawn
     path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(content)
     return data_uri(kind, content)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import re
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -286,6 +289,36 @@ def test_a_broken_invariant_is_the_first_thing_on_the_first_page(
     monkeypatch.setattr(build, "all_experiments", list)
     empty = build.write_report(RecordStore(tmp_path / "empty")).index.read_text()
     assert "<b>Profile</b> nothing yet" in empty
+
+
+def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [toy()])
+    store, drawn = RecordStore(tmp_path), list[str]()
+    ((_, campaign),) = make(store, toy(), settings=QUICK).campaigns
+    right = build.picture
+    monkeypatch.setattr(build, "picture", lambda judged: drawn.append("here") or right(judged))
+
+    def process(function: Callable[..., build.Picture], *given: object) -> Future[build.Picture]:
+        asked: Future[build.Picture] = Future()
+        asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
+        assert function(*pickle.loads(pickle.dumps(given)))[0] == "svg+xml"
+        return asked
+
+    def ended(*_: object) -> Future[build.Picture]:
+        asked: Future[build.Picture] = Future()
+        assert asked.cancel()
+        return asked
+
+    for elsewhere, times in ((process, 1), (ended, 1), (None, 1)):
+        drawn.clear()
+        writer = build.ReportWriter(store, elsewhere=elsewhere)
+        for _ in range(2):
+            assert writer.judge(toy(), Profile.QUICK, campaign).table is not None
+        text = text_of(writer.write())
+        assert drawn == ["here"] * times
+        assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)
 
 
 def test_the_report_shows_what_a_command_asked_for(
