@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -16,6 +18,7 @@ from harness.catalogue import (
     to_reproduce,
 )
 from harness.claims import ClaimKind
+from harness.computing import Made, Task, make
 from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
 from harness.report import build
@@ -49,6 +52,22 @@ def test_an_experiment_is_described_for_every_profile(experiment: Experiment) ->
         assert len(keys) == 1, "every point has the same parameters"
 
 
+class Here:
+    """As `harness.computing.Others`, without processes, which take longer to start than to use."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is running."""
+
+    def submit(self, task: Task) -> Future[Made]:
+        """Made at once."""
+        made: Future[Made] = Future()
+        made.set_result(make(task))
+        return made
+
+
 def _by_level(experiment: Experiment) -> object:
     soon = estimate_s(experiment, Profile.SMOKE, None) < SOON_S
     return pytest.param(experiment, id=experiment.id, marks=() if soon else pytest.mark.deep)
@@ -59,7 +78,7 @@ def _by_level(experiment: Experiment) -> object:
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
     store, watcher = RecordStore(tmp_path), Watcher()
-    runner = Runner(store, no_cluster, watcher)
+    runner = Runner(store, no_cluster, watcher, others=Here)
     runner.execute(runner.plan([experiment], SMOKE), SMOKE)
     ((_, campaign),) = watcher.campaigns
     assert campaign.complete, [record.reason for record in campaign.records]
