@@ -23,6 +23,16 @@ settings.register_profile(
 settings.load_profile("faultline")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where two processes run the tests by group (xdist's ``loadgroup``), what shares something
+    that is dear stays in one: the Spark session, and the smoke grids of a module."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "experiments" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A Spark session inside this process, without a cluster."""

@@ -6,10 +6,15 @@ and ``./faultline test --all`` do not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from harness.catalogue import estimate_s
+from harness.experiment import Experiment
+from harness.results.record import Profile
 
 BRIEF = "brief"
 BRIEFLY = 4
@@ -20,6 +25,22 @@ def amount(whole: int) -> int:
     """So many examples or seeds of ``whole``, at least two: a single one compares nothing."""
     brief = settings.get_current_profile_name() == BRIEF
     return max(2, whole // BRIEFLY) if brief else whole
+
+
+SOON_S = 1.0
+"""What the smoke profile says of an experiment that is run after every change."""
+
+
+def by_cost(experiments: Iterable[Experiment], *, soon_s: float = SOON_S) -> list[Any]:
+    """A parameter each; those whose smoke grid takes longer are deep."""
+    return [
+        pytest.param(
+            each,
+            id=each.id,
+            marks=() if estimate_s(each, Profile.SMOKE, None) < soon_s else pytest.mark.deep,
+        )
+        for each in experiments
+    ]
 
 
 def deep(*values: Any) -> list[Any]:

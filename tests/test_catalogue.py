@@ -12,7 +12,6 @@ from harness.catalogue import (
     GROUPS,
     all_experiments,
     catalogue_markdown,
-    estimate_s,
     find,
     of_group,
     to_reproduce,
@@ -27,12 +26,11 @@ from harness.results.provenance import ROOT
 from harness.results.record import Profile
 from harness.results.store import RecordStore
 from harness.runner import Runner
+from tests.levels import by_cost
 from tests.test_runner import SMOKE, no_cluster
 from tests.toys import Watcher
 
 WITHOUT_SERVERS = [e for e in all_experiments() if e.origin is not Origin.MEASURED]
-SOON_S = 0.5
-"""What takes longer is for ``--all``: the tests of its own group run its smoke grid as well."""
 
 
 def test_the_table_of_experiments_is_current() -> None:
@@ -68,13 +66,8 @@ class Here:
         return made
 
 
-def _by_level(experiment: Experiment) -> object:
-    soon = estimate_s(experiment, Profile.SMOKE, None) < SOON_S
-    return pytest.param(experiment, id=experiment.id, marks=() if soon else pytest.mark.deep)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", [_by_level(e) for e in WITHOUT_SERVERS])
+@pytest.mark.parametrize("experiment", by_cost(WITHOUT_SERVERS, soon_s=0.5))
 def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
     store, watcher = RecordStore(tmp_path), Watcher()

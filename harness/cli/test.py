@@ -38,11 +38,14 @@ class Part:
 BRIEF = "--hypothesis-profile=brief"
 """Fewer examples of each invariant (`tests.levels`)."""
 
-# One process each, side by side: a test with servers mostly waits for them.
+# Side by side: a test with servers mostly waits for them.
 AFTER_A_CHANGE = (
     Part(
         name="without servers",
-        arguments=("-m", "not cluster and not deep", "-n", "0", "-p", "no:benchmark", BRIEF),
+        arguments=(
+            *("-m", "not cluster and not deep", "-n", "2", "--dist", "loadgroup"),
+            *("-p", "no:benchmark", BRIEF),
+        ),
     ),
     Part(
         name="with servers",

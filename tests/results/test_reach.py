@@ -22,6 +22,7 @@ from harness.results.reach import (
     modules_under,
     reached,
 )
+from tests.levels import deep
 
 WORKER_KILL = [
     "experiments.stock.worker_kill",
@@ -141,7 +142,7 @@ def test_every_experiment_says_what_it_chooses_by_name(experiment: Experiment) -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["ppa.multi_query", "ppa.query_fidelity", "intervals.adaptive", "dpc.properties"],
+    ["ppa.multi_query", *deep("ppa.query_fidelity", "intervals.adaptive", "dpc.properties")],
 )
 def test_nothing_runs_that_is_not_reached(name: str) -> None:
     """A run's own process says what it loaded: a way around the static imports would show."""

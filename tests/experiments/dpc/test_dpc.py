@@ -27,6 +27,7 @@ from harness.protocol.scheme import Policy
 from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.seeds import derive_seed
+from tests.levels import by_cost
 
 EXPERIMENTS = [
     module.EXPERIMENT
@@ -63,7 +64,7 @@ def smoke(experiment: Experiment, tmp_path: Path) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.id)
+@pytest.mark.parametrize("experiment", by_cost(EXPERIMENTS))
 def test_an_experiment_from_run_to_picture(experiment: Experiment, tmp_path: Path) -> None:
     table = smoke(experiment, tmp_path)
     claims = experiment.claims(table)

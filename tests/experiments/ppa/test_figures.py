@@ -35,6 +35,7 @@ from harness.figures.style import new_figure, styled
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext, smoke_table
+from tests.levels import by_cost
 
 FIGURES: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
@@ -53,9 +54,9 @@ def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Claim]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_claim_is_judged_with_numbers(name: str) -> None:
-    claims = claims_of(name)
+@pytest.mark.parametrize("experiment", by_cost(FIGURES.values()))
+def test_every_claim_is_judged_with_numbers(experiment: Experiment) -> None:
+    claims = claims_of(experiment.id)
     assert len({claim.text for claim in claims}) == len(claims) > 0
     for claim in claims:
         assert claim.measured
@@ -63,12 +64,11 @@ def test_every_claim_is_judged_with_numbers(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_drawn_with_units(name: str) -> None:
-    experiment = FIGURES[name]
+@pytest.mark.parametrize("experiment", by_cost(FIGURES.values()))
+def test_every_figure_is_drawn_with_units(experiment: Experiment) -> None:
     with styled():
         figure = new_figure(experiment.figure_size_in)
-        experiment.draw(smoke_table(FIGURES[name]).copy(), figure)
+        experiment.draw(smoke_table(experiment).copy(), figure)
         figure.canvas.draw()
     assert figure.axes
     assert all(axes.has_data() for axes in figure.axes)
@@ -126,8 +126,9 @@ BENT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BENT)
-def test_a_claim_fails_where_the_numbers_say_so(name: str) -> None:
+@pytest.mark.parametrize("experiment", by_cost(FIGURES[name] for name in BENT))
+def test_a_claim_fails_where_the_numbers_say_so(experiment: Experiment) -> None:
+    name = experiment.id
     bend, text = BENT[name]
     table = smoke_table(FIGURES[name]).copy()
     if name == "ppa/multi-query":  # three topologies do not always show what thirty do
