@@ -38,6 +38,9 @@ class Part:
 BRIEF = "--hypothesis-profile=brief"
 """Fewer examples of each invariant (`tests.levels`)."""
 
+STAND_BACK = ("nice", "-n", "5")
+"""What starts no server fills the time in which servers are waited for."""
+
 # Side by side: a test with servers mostly waits for them.
 AFTER_A_CHANGE = (
     Part(
@@ -143,13 +146,17 @@ def _in_turn(commands: Commands, environment: Mapping[str, str]) -> list[int]:
 
 
 def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[int]:
-    """The last one speaks at once; what the others say is shown when all have ended."""
+    """The last one speaks at once and comes first; what the others say is shown when all have
+    ended."""
     *quiet, last = commands
     with ExitStack() as files:
         said = {name: files.enter_context(tempfile.TemporaryFile()) for name in quiet}
         begun = {
             name: subprocess.Popen(
-                _command(commands[name]), env=environment, stdout=said[name], stderr=STDOUT
+                [*STAND_BACK, *_command(commands[name])],
+                env=environment,
+                stdout=said[name],
+                stderr=STDOUT,
             )
             for name in quiet
         }

@@ -164,6 +164,7 @@ class TestLocalCluster(ClusterContract):
         assert len(holders) >= 8
         assert {path.stat().st_mode & 0o777 for path in holders} == {0o600}
 
+    @pytest.mark.deep
     def test_a_harness_that_is_killed_leaves_nothing_after_the_next_start(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
