@@ -212,9 +212,7 @@ class Lateness(Observer):
                 if item.ticket == waiting.stable_ticket:
                     waiting.stable_ticket = None
             case told.OutputClaimed():
-                waiting.claimed = True
-                done = {b for b in waiting.unpublished if b < item.next_tentative}
-                waiting.unpublished -= done
+                waiting.claim(item)
             case told.OutputPublished():
                 if item.sequence == waiting.publishing:
                     waiting.publishing = None
@@ -229,8 +227,7 @@ class Lateness(Observer):
             case do.RebuildState():
                 waiting.stable_ticket = effect.ticket
             case do.PublishOutput():
-                waiting.publishing = effect.sequence
-                waiting.unpublished -= {record.batch for record in effect.records}
+                waiting.publish(effect)
 
     def _check_office(self, task: int, waiting: Waiting, effects: Sequence[do.Effect]) -> None:
         """A replica takes over: neighbours must not wait until they ask."""
@@ -250,14 +247,7 @@ class Lateness(Observer):
         self, task: int, waiting: Waiting, batch: int, effects: Sequence[do.Effect]
     ) -> None:
         if not self._wiring.downstream[task]:
-            published = self._scene.partitions[task].next_tentative
-            appended = any(
-                record.batch == batch
-                for effect in effects
-                if isinstance(effect, do.PublishOutput)
-                for record in effect.records
-            )
-            if not appended and batch >= published:
+            if batch >= waiting.stands:
                 waiting.unpublished.add(batch)
             return
         sent = {

@@ -25,6 +25,7 @@ class Waiting:
         "reached",
         "stable_at",
         "stable_ticket",
+        "stands",
         "suspends",
         "tentative_busy",
         "term",
@@ -66,6 +67,10 @@ class Waiting:
         self.publishing: int | None = None
         """The records that are on their way to the partition, by sequence number."""
         self.unpublished: set[int] = set()
+        self.stands = 0
+        """Of every batch before this one a version stands in the partition, as far as the copy can
+        know: from its claim, and from what it has appended since. What a later primary does there
+        it does not see; it is fenced off then, and may not have heard of that."""
 
     @property
     def next(self) -> int:
@@ -112,6 +117,18 @@ class Waiting:
         back = self.reached.get((upstream, before), -1) >= max(0, item.back_at - 1)
         if self.terms.get(upstream, -1) <= before and not back:
             self.closed[upstream] = max(before, self.closed.get(upstream, -1))
+
+    def claim(self, item: told.OutputClaimed) -> None:
+        """The partition is the copy's, and ends there."""
+        self.claimed, self.stands = True, item.next_tentative
+        self.unpublished = {batch for batch in self.unpublished if batch >= self.stands}
+
+    def publish(self, effect: do.PublishOutput) -> None:
+        """The copy appends to its partition."""
+        self.publishing = effect.sequence
+        for record in effect.records:
+            self.unpublished.discard(record.batch)
+            self.stands = record.batch + (record.kind is not do.Kind.UNDO)
 
     def began(self, effect: do.ProcessBatch) -> None:
         """The copy has begun a batch."""
