@@ -15,7 +15,10 @@ from harness.engines.simulated.node import SimulatedNode
 from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
 from harness.engines.simulated.run import SimulatedRun, simulate
 from harness.engines.simulated.topologies import borealis
+from harness.engines.simulated.waiting import Waiting
 from harness.engines.simulated.world import World
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
 from harness.protocol.losses import Losses
 from harness.protocol.reconciliation import TentativeRun
 from harness.protocol.registry import NodeInfo
@@ -126,3 +129,48 @@ def test_schedules_of_seeds_that_taught_the_checker_something(seed: int, scheme:
     """Just seeds by now: what is drawn from them has changed. What they taught is the mutation
     "take a planned replica for a live one", and the test above."""
     run_seed(seed, scheme)
+
+
+def sink() -> Waiting:
+    """What is known of a sink that begins at batch 20, in the place of an earlier one."""
+    order = told.CopyOrdered(
+        cause="test",
+        boot=1,
+        task=3,
+        incarnation=6,
+        term=6,
+        start=told.Start.EMPTY,
+        position=20,
+        send_from=20,
+        coordinator=1,
+    )
+    return Waiting(order, 1, 1000, Tentative())
+
+
+def claimed(next_tentative: int) -> told.OutputClaimed:
+    return told.OutputClaimed(
+        cause="test", task=3, incarnation=6, next_stable=20, next_tentative=next_tentative
+    )
+
+
+def test_a_sink_owes_what_it_does_not_know_to_be_in_its_partition() -> None:
+    """It is told with its claim; what a later primary takes back there, it is not told."""
+    waiting = sink()
+    waiting.unpublished = {20, 21, 22}
+    waiting.claim(claimed(next_tentative=22))
+    assert (waiting.unpublished, waiting.stands) == ({22}, 22)
+
+
+def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
+    waiting = sink()
+    waiting.claim(claimed(next_tentative=22))
+    waiting.unpublished = {20}
+    undo = do.OutputRecord(kind=do.Kind.UNDO, batch=20)
+    stable = do.OutputRecord(kind=do.Kind.STABLE, batch=20, payload="out")
+    for sequence, (records, stands) in enumerate((((undo,), 20), ((stable,), 21))):
+        effect = do.PublishOutput(
+            cause="test", task=3, incarnation=6, term=6, sequence=sequence, records=records
+        )
+        waiting.publish(effect)
+        assert (waiting.stands, waiting.publishing) == (stands, sequence)
+    assert waiting.unpublished == set()
