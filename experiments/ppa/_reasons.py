@@ -38,7 +38,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             "It is the topologies with full partitioning alone: there a task gains nothing by "
             "itself until a whole MC-tree is replicated, so ordering tasks by their own increase is"
             " ordering them blindly, as greedy does. On all other topologies the two readings are "
-            "within the tolerance."
+            "within about one percentage point of OF."
         ),
     },
     "ppa/query-accuracy": {

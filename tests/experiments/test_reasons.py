@@ -11,8 +11,26 @@ SHIPPED = json.loads((ROOT / "results" / "baselines" / "report" / "claims.json")
 
 
 def test_reasons_are_given_for_sentences_that_there_are() -> None:
-    """The results that ship have every sentence, whether it holds there or not."""
-    there = {(document["experiment"], document["text"]) for document in SHIPPED}
+    """The results that ship have every sentence, whether it holds there or not, of all that could
+    be judged: of the others they have the statement alone."""
+    statements = {(experiment.id, experiment.statement) for experiment in all_experiments()}
+    there = {(document["experiment"], document["text"]) for document in SHIPPED} - statements
+    judged = {experiment for experiment, _ in there}
     given = {(experiment, text) for experiment, each in reasons().items() for text in each}
-    assert given <= there
-    assert set(reasons()) <= {experiment.id for experiment in all_experiments()}
+    assert {(experiment, text) for experiment, text in given if experiment in judged} <= there
+    assert set(reasons()) <= {experiment for experiment, _ in statements}
+
+
+def test_what_does_not_hold_says_why() -> None:
+    """Or what was not measured, in the results that ship (older ones kept no reasons). Where this
+    fails after new results were made: find the reason from their numbers, and write it into the
+    group's ``_reasons.py``."""
+    silent = [
+        f"{document['experiment']}: {document['text']}"
+        for document in SHIPPED
+        if "why" in document
+        and document["held"] is not True
+        and not document["why"]
+        and document["text"] not in reasons().get(document["experiment"], {})
+    ]
+    assert not silent
