@@ -174,3 +174,21 @@ def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
         waiting.publish(effect)
         assert (waiting.stands, waiting.publishing) == (stands, sequence)
     assert waiting.unpublished == set()
+
+
+def test_an_order_from_before_a_later_primary_closes_nothing() -> None:
+    """What that one sends may be needed by nobody here: it is there all the same."""
+    waiting = sink()
+    order = told.UpstreamClosed(
+        cause="test", task=3, upstream=1, last_batch=22, before_term=9, back_at=0
+    )
+    waiting.came(
+        told.BatchArrived(
+            cause="test", task=3, upstream=1, batch=13, stable=True, payload="in", term=11
+        ),
+        0,
+    )
+    waiting.close(order)
+    assert waiting.closed == {}
+    waiting.close(replace(order, before_term=12))
+    assert waiting.closed == {1: 12}

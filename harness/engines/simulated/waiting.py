@@ -112,9 +112,12 @@ class Waiting:
             parts[upstream] = item.stable or parts.get(upstream, False)
 
     def close(self, item: told.UpstreamClosed) -> None:
-        """The coordinator lets it go on without an upstream task, unless that is back by now."""
+        """The coordinator lets it go on without an upstream task, unless that is back by now, or a
+        later primary than the order speaks of has sent something."""
         upstream, before = item.upstream, item.before_term
-        back = self.reached.get((upstream, before), -1) >= max(0, item.back_at - 1)
+        latest = max((term for other, term in self.reached if other == upstream), default=-1)
+        there = self.reached.get((upstream, before), -1) >= max(0, item.back_at - 1)
+        back = latest > before or there
         if self.terms.get(upstream, -1) <= before and not back:
             self.closed[upstream] = max(before, self.closed.get(upstream, -1))
 
