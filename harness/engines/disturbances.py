@@ -56,7 +56,7 @@ class Failure:
     nodes: Sequence[str]
     """The nodes it reached."""
     at_s: float
-    """When it was done."""
+    """When it began: before the first signal, where the backend says that."""
     ended_at_s: float | None
     """When its node was restarted, resumed or healed; None if that was not done."""
 
@@ -84,7 +84,7 @@ def disturbances(record: PassRecord) -> list[Failure]:
                 target=done.event.target,
                 scope=_scope(done.event.target, nodes),
                 nodes=nodes,
-                at_s=done.at_unix_s - record.start_unix_s,
+                at_s=done.began_unix_s - record.start_unix_s,
                 ended_at_s=_ended_at_s(done, record.injected[number + 1 :], record.start_unix_s),
             )
         )

@@ -241,7 +241,9 @@ def _failures(failed: PassRecord, schedule: Schedule) -> dict[str, Any]:
         "nodes_killed": sorted({v.node for done in killed for v in done.victims if v.felt}),
         "kill_lateness_s": max((done.lateness_s for done in kills), default=None),
         "injection_errors": [done.error for done in failed.injected if done.error],
-        "killed_at_s": min((done.at_unix_s - failed.start_unix_s for done in killed), default=None),
+        "killed_at_s": min(
+            (done.began_unix_s - failed.start_unix_s for done in killed), default=None
+        ),
     }
 
 

@@ -28,6 +28,17 @@ class InjectedFailure:
     """Why it could not be done."""
 
     @property
+    def began_unix_s(self) -> float:
+        """The first instant at which it can have had an effect. What followed from it counts from
+        here, so that no detection or recovery is too short, and none comes before its cause."""
+        begins = [
+            victim.at_unix_s if victim.began_unix_s is None else victim.began_unix_s
+            for victim in self.victims
+            if victim.reached
+        ]
+        return min(begins, default=self.at_unix_s)
+
+    @property
     def processes(self) -> int:
         """How many processes were signalled."""
         return sum(len(victim.processes) for victim in self.victims)

@@ -492,6 +492,35 @@ def test_detection_and_recovery_as_the_papers_define_it() -> None:
     assert found["paper_recovery_why_not"] is None
 
 
+def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> None:
+    event = FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target="r1")
+    victims = [
+        Victim(
+            node=node,
+            reached=True,
+            processes=(7,),
+            began_unix_s=START + KILL_AT_S,
+            at_unix_s=START + KILL_AT_S + 0.1,
+        )
+        for node in ("r1n1", "r1n2")
+    ]
+    kill = InjectedFailure(
+        event=event, victims=victims, at_unix_s=START + KILL_AT_S + 0.1, lateness_s=0.0
+    )
+    incidents = pd.DataFrame(
+        {
+            "at_s": [KILL_AT_S + 0.01, KILL_AT_S + 0.05],
+            "event": ["detected", "recovered"],
+            "target": ["r1n1", "r1n1"],
+            "cause": ["connection", "replica"],
+        }
+    )
+    table = recoveries(STOPPED, kill, incidents=incidents)
+    assert table["at_s"].tolist() == pytest.approx([KILL_AT_S])
+    assert table["detection_s"].tolist() == pytest.approx([0.01])
+    assert table["paper_recovery_s"].tolist() == pytest.approx([0.04])
+
+
 def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:
     found = values(deliveries(STOPPED))
     assert found["detection_s"] is None
