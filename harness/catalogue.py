@@ -46,7 +46,9 @@ def all_experiments() -> Sequence[Experiment]:
 @functools.cache
 def reasons() -> Mapping[str, Mapping[str, str]]:
     """By experiment and sentence: why it does not hold, or was not measured, in the results that
-    ship. No experiment reaches the modules these stand in."""
+    ship. What an experiment can tell from its numbers is in `Claim.why`; this was found out by
+    looking at the records. No experiment imports the modules it stands in, the `_reasons` of each
+    group, so that a better reason discards no run."""
     found: dict[str, Mapping[str, str]] = {}
     for group in GROUPS:
         found.update(importlib.import_module(f"experiments.{group}._reasons").REASONS)

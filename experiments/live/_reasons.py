@@ -1,13 +1,21 @@
-"""Why sentences of this group do not hold, or were not measured, in the results that ship.
-
-By experiment and sentence. What an experiment can tell from its numbers is in `Claim.why`; here is
-what was found out by looking at the records. No experiment imports this module: a better reason
-discards no run.
-"""
+"""What was found out about verdicts of this group: see `harness.catalogue.reasons`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+_TOP_100 = (
+    "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "
+    "same pages, so the requests of a few servers are a sample from which nearly the same pages "
+    "come out first: with a fifth of the requests the answer is almost whole. OF and IC count "
+    "requests, so the accuracy is far above them."
+)
+_RESTORED = (
+    "Each simulated node has its own cores. Here two cores have to take back the memory of "
+    "15 killed processes, 10 to 30 ms of a core each, while 15 tasks take over, or find, "
+    "read and open their checkpoints. That is 0.1 to 0.3 s that the simulator does not "
+    "have, and at a tenth of the papers' times they weigh ten times as much."
+)
 
 REASONS: Mapping[str, Mapping[str, str]] = {
     "live/checkpoint-cost": {
@@ -56,20 +64,12 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             " that a batch of 0.1 s ends, that the coordinator closes it for the lost tasks, and "
             "that it passes through all operators of 34 processes on two cores."
         ),
-        "Simulated and measured latency are near each other": (
-            "Each simulated node has its own cores. Here two cores have to take back the memory of "
-            "15 killed processes, 10 to 30 ms of a core each, while 15 tasks take over, or find, "
-            "read and open their checkpoints. That is 0.1 to 0.3 s that the simulator does not "
-            "have, and at a tenth of the papers' times they weigh ten times as much."
-        ),
+        "Simulated and measured latency are near each other": _RESTORED,
     },
     "live/query-accuracy": {
         "On Q1 both OF and IC predict the accuracy well": (
-            "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve"
-            " the same pages, so the requests of a few servers are a sample from which nearly the "
-            "same pages come out first: with a fifth of the requests the answer is almost whole. OF"
-            " and IC count requests, so the accuracy is far above them. Where every page is on one "
-            "server only, the distance is smaller (ppa/query-accuracy)."
+            f"{_TOP_100} Where every page is on one server only, the distance is smaller "
+            "(ppa/query-accuracy)."
         ),
     },
     "live/utilization": {
@@ -84,12 +84,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "live/recovery-accuracy": {
-        "The accuracy of Q1 is close to its OF for both orders": (
-            "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve"
-            " the same pages, so the requests of a few servers are a sample from which nearly the "
-            "same pages come out first: with a fifth of the requests the answer is almost whole. OF"
-            " and IC count requests, so the accuracy is far above them."
-        ),
+        "The accuracy of Q1 is close to its OF for both orders": (_TOP_100),
     },
     "live/recovery": {
         "Active replication recovers much faster than Checkpoint and Storm (live at declared "
@@ -121,11 +116,6 @@ REASONS: Mapping[str, Mapping[str, str]] = {
             " are read by all of them at once, and are at most 30 s old. The simulator says the "
             "same (ppa/recovery-correlated, where shorter windows make Storm the faster one)."
         ),
-        "Simulated and measured latency are near each other": (
-            "Each simulated node has its own cores. Here two cores have to take back the memory of "
-            "15 killed processes, 10 to 30 ms of a core each, while 15 tasks take over, or find, "
-            "read and open their checkpoints. That is 0.1 to 0.3 s that the simulator does not "
-            "have, and at a tenth of the papers' times they weigh ten times as much."
-        ),
+        "Simulated and measured latency are near each other": _RESTORED,
     },
 }

@@ -1,13 +1,15 @@
-"""Why sentences of this group do not hold, or were not measured, in the results that ship.
-
-By experiment and sentence. What an experiment can tell from its numbers is in `Claim.why`; here is
-what was found out by looking at the records. No experiment imports this module: a better reason
-discards no run.
-"""
+"""What was found out about verdicts of this group: see `harness.catalogue.reasons`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+_TOP_100 = (
+    "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve the "
+    "same pages, so the requests of a few servers are a sample from which nearly the same pages "
+    "come out first: with a fifth of the requests the answer is almost whole. OF and IC count "
+    "requests, so the accuracy is far above them."
+)
 
 REASONS: Mapping[str, Mapping[str, str]] = {
     "ppa/drift": {
@@ -43,11 +45,8 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "ppa/query-accuracy": {
         "On Q1 both OF and IC predict the accuracy well": (
-            "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve"
-            " the same pages, so the requests of a few servers are a sample from which nearly the "
-            "same pages come out first: with a fifth of the requests the answer is almost whole. OF"
-            " and IC count requests, so the accuracy is far above them. Where every page is on one "
-            "server only, the distance is smaller (the next sentences)."
+            f"{_TOP_100} Where every page is on one server only, the distance is smaller "
+            "(the next sentences)."
         ),
     },
     "ppa/query-fidelity": {
@@ -76,11 +75,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     },
     "ppa/recovery-accuracy": {
         "The accuracy of Q1 is close to its OF for both orders": (
-            "A top 100 is right as soon as the order of its pages is. The World Cup's servers serve"
-            " the same pages, so the requests of a few servers are a sample from which nearly the "
-            "same pages come out first: with a fifth of the requests the answer is almost whole. OF"
-            " and IC count requests, so the accuracy is far above them. Where every page is on one "
-            "server only, the distance is smaller."
+            f"{_TOP_100} Where every page is on one server only, the distance is smaller."
         ),
         "The accuracy of Q1, own pages is close to its OF for both orders": (
             "INC brings the busiest servers back first, and these hold most of the pages of the top"

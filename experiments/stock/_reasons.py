@@ -1,9 +1,4 @@
-"""Why sentences of this group do not hold, or were not measured, in the results that ship.
-
-By experiment and sentence. What an experiment can tell from its numbers is in `Claim.why`; here is
-what was found out by looking at the records. No experiment imports this module: a better reason
-discards no run.
-"""
+"""What was found out about verdicts of this group: see `harness.catalogue.reasons`."""
 
 from __future__ import annotations
 
