@@ -117,7 +117,7 @@ def recoveries(record: PassRecord, *, within_s: float = WITHIN_S) -> pd.DataFram
         for victim in (victim for victim in done.victims if victim.felt):
             after_s = victim.at_unix_s - record.start_unix_s
             known = victim.began_unix_s is not None
-            at_s = (victim.began_unix_s or victim.at_unix_s) - record.start_unix_s
+            at_s = victim.earliest_unix_s - record.start_unix_s
             first_s = at_s if known else at_s - SLACK_S
             near = noticed["at_s"].between(first_s, at_s + within_s)
             mine = noticed[(noticed["target"] == victim.node) & near]

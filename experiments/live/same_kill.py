@@ -110,8 +110,7 @@ def run(point: Point, context: Context) -> Outcome:
 def lateness(record: PassRecord, workload: Workload) -> pd.DataFrame:
     """A row per window that ended while the load flowed: ``ended_s`` from the kill, and how late
     its first, its median and its last result came. A window without results has no row."""
-    kill = record.injected[0].victims[0]
-    kill_s = (kill.began_unix_s or kill.at_unix_s) - record.start_unix_s
+    kill_s = record.injected[0].victims[0].earliest_unix_s - record.start_unix_s
     found = record.deliveries
     ended_s = found["window_start_s"] + workload.window_s
     late_s = (found["arrival_s"] - ended_s)[ended_s <= record.until_s]

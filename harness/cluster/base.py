@@ -115,6 +115,12 @@ class Victim:
     with its first node."""
 
     @property
+    def earliest_unix_s(self) -> float:
+        """The first instant at which it can have had an effect. What followed from it counts from
+        here, so that no detection or recovery is too short, and none comes before its cause."""
+        return self.at_unix_s if self.began_unix_s is None else self.began_unix_s
+
+    @property
     def felt(self) -> bool:
         """Whether an engine must have noticed: reached, and something of an engine ran there."""
         return self.reached and self.executors != 0

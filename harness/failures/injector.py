@@ -29,13 +29,8 @@ class InjectedFailure:
 
     @property
     def began_unix_s(self) -> float:
-        """The first instant at which it can have had an effect. What followed from it counts from
-        here, so that no detection or recovery is too short, and none comes before its cause."""
-        begins = [
-            victim.at_unix_s if victim.began_unix_s is None else victim.began_unix_s
-            for victim in self.victims
-            if victim.reached
-        ]
+        """The earliest of its victims' instants (`Victim.earliest_unix_s`)."""
+        begins = [victim.earliest_unix_s for victim in self.victims if victim.reached]
         return min(begins, default=self.at_unix_s)
 
     @property
