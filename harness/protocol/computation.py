@@ -10,14 +10,23 @@ from collections.abc import Mapping
 
 from harness.protocol.effects import ProcessBatch, RebuildState, SetTimer
 from harness.protocol.inlet import Inlet
-from harness.protocol.inputs import BatchFailed, BatchProcessed, Run, StateRebuilt
-from harness.protocol.operators import NoState, Payload, State
+from harness.protocol.inputs import (
+    STABLE,
+    TENTATIVE,
+    BatchFailed,
+    BatchProcessed,
+    Run,
+    StateRebuilt,
+)
+from harness.protocol.operators import GONE, Payload, State
 from harness.protocol.outlet import Outlet
 from harness.protocol.phases import Mode
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.scheme import Corrections, Policy, Tentative
 from harness.protocol.speaker import Speaker
+from harness.protocol.values import maker
 
+_ProcessBatch, _SetTimer = maker(ProcessBatch), maker(SetTimer)
 NOTHING: Mapping[int, tuple[Payload, ...]] = {}
 
 
@@ -46,7 +55,7 @@ class Computation:
         self._initial = initial
         self.position = position
         """The next batch of the stable computation."""
-        self.state: State = NoState.GONE
+        self.state: State = GONE
         self.ticket = 0
         """Of the stable computation's latest request; answers to earlier ones are stale."""
         self.busy = False
@@ -61,7 +70,7 @@ class Computation:
     def begin(self, position: int, state: State) -> None:
         """Go on from there; what was computed before is void."""
         assert position >= 0, f"position {position}"
-        assert state is not NoState.GONE, "a state to go on from"
+        assert state is not GONE, "a state to go on from"
         self.position, self.state = position, state
         self.busy = self.full = self.regaining = False
         self.ticket += 1
@@ -131,7 +140,7 @@ class Computation:
         assert not self.busy, "one request at a time"
         self.busy = True
         self.ticket += 1
-        if self.state is NoState.GONE:
+        if self.state is GONE:
             self._rebuild()
             return
         run = self.tentative
@@ -144,7 +153,7 @@ class Computation:
             and self.basis.before(self.position, self.state)
         )
         inputs = self._inlet.inbox.stable(self.position)
-        self._process(Run.STABLE, self.ticket, self.position, self.state, inputs, copies)
+        self._process(STABLE, self.ticket, self.position, self.state, inputs, copies)
 
     def _process(
         self,
@@ -156,7 +165,7 @@ class Computation:
         copies: bool,
     ) -> None:
         self._speaker.emit(
-            ProcessBatch(
+            _ProcessBatch(
                 cause=self._speaker.cause,
                 task=self._speaker.task,
                 incarnation=self._speaker.incarnation,
@@ -206,20 +215,20 @@ class Computation:
         assert item.ticket <= self.ticket, f"an answer to request {item.ticket} of {self.ticket}"
         if item.ticket == self.ticket:
             assert self.busy, "an answer that was not asked for"
-            assert item.state is not NoState.GONE, "a state that was rebuilt is there"
+            assert item.state is not GONE, "a state that was rebuilt is there"
             self.busy = self.regaining = False
             self.state = item.state
 
     def processed(self, item: BatchProcessed) -> bool:
         """A batch is done; True if the stable computation has moved on because of it."""
-        if item.run is Run.TENTATIVE:
+        if item.run is TENTATIVE:
             self._processed_tentative(item)
             return False
         if item.ticket != self.ticket:
             return False
         batch = item.batch
         assert self.busy, "an answer that was not asked for"
-        assert item.state is not NoState.GONE, "an operator gives a state back"
+        assert item.state is not GONE, "an operator gives a state back"
         assert batch == self.position, f"batch {batch} was processed where {self.position} is due"
         self.busy = False
         self.state = item.state
@@ -227,7 +236,7 @@ class Computation:
         if self.basis is not None:
             self.basis.after(inbox.stable(batch), item.state)
         self.position = batch + 1
-        inbox.drop_below(self.position)
+        inbox.drop(batch)
         self._outlet.produced(batch, item.outputs)
         if not inbox.complete(self.position):
             self._outlet.release()  # blocked again, or done: what is corrected can go
@@ -235,7 +244,7 @@ class Computation:
 
     def is_meant(self, item: BatchFailed) -> bool:
         """Is it the answer to what was asked last, and not to something void?"""
-        if item.run is Run.TENTATIVE:
+        if item.run is TENTATIVE:
             run = self.tentative
             return run is not None and run.busy and item.batch == run.position
         return self.busy and item.ticket == self.ticket
@@ -260,21 +269,21 @@ class Computation:
         if now < due < FOREVER and run.timer_at != due:
             run.timer_at = due
             key = ("due", self._speaker.task)
-            self._speaker.emit(SetTimer(cause=self._speaker.cause, at=due, key=key))
+            self._speaker.emit(_SetTimer(cause=self._speaker.cause, at=due, key=key))
 
     def _process_tentative(
         self, run: TentativeRun, batch: int, inputs: tuple[Payload | None, ...]
     ) -> None:
         copies = False
         if not run.active:
-            assert self.state is not NoState.GONE, "the stable computation has its state"
+            assert self.state is not GONE, "the stable computation has its state"
             assert self.basis is not None, "who goes ahead knows the way back"
             copies = self.basis.leave(batch, self.state)
             run.start(batch, self.state)
-            self.state = NoState.GONE  # the way back is `Basis`
+            self.state = GONE  # the way back is `Basis`
         assert batch >= self.position, f"batch {batch} is stable already"
         run.busy = True
-        self._process(Run.TENTATIVE, batch, batch, run.state, inputs, copies)
+        self._process(TENTATIVE, batch, batch, run.state, inputs, copies)
 
     def _processed_tentative(self, item: BatchProcessed) -> None:
         run = self.tentative
@@ -296,7 +305,7 @@ class Computation:
         for batch in [batch for batch in run.outputs if batch < self.position]:
             del run.outputs[batch]
         if self.position > run.position or (self.position == run.position and not run.busy):
-            if self.state is NoState.GONE:
+            if self.state is GONE:
                 return  # it has not even begun to redo
             if self._queue_waits(run):
                 run.follow(self.position, self.state)
@@ -316,14 +325,12 @@ class Computation:
         assert not (self.regaining and not self.busy), "it regains a state that nobody gives"
         run = self.tentative
         if run is None:
-            assert self.state is not NoState.GONE, (
-                "a task without tentative output always has its state"
-            )
+            assert self.state is not GONE, "a task without tentative output always has its state"
             return
         if run.outputs or run.active:
             run.validate(self.position)
         if run.active:
             assert self._speaker.term is not None, "a replica computes nothing tentative"
             return
-        assert self.state is not NoState.GONE, "the state was given away to nobody"
+        assert self.state is not GONE, "the state was given away to nobody"
         assert self._outlet.held_from is None, "corrections are held by a stable task"

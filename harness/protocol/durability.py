@@ -6,7 +6,7 @@ from harness.protocol.computation import Computation
 from harness.protocol.effects import CopyEvent, LoadCheckpoint, StoreCheckpoint
 from harness.protocol.inlet import Inlet, Needs
 from harness.protocol.inputs import Checkpoint, CheckpointFailed, CheckpointStored
-from harness.protocol.operators import NoState
+from harness.protocol.operators import GONE
 from harness.protocol.outlet import Outlet
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.speaker import Speaker
@@ -90,7 +90,7 @@ class Durability:
             and self._computation.position - self.stored >= self._every
             and not self.unstored
         ):
-            if self._computation.state is NoState.GONE:
+            if self._computation.state is GONE:
                 self._computation.regain_state()  # with the next heartbeat there is one to store
             else:
                 self._checkpoint()
@@ -98,7 +98,7 @@ class Durability:
     def _checkpoint(self) -> None:
         speaker, computation, outbox = self._speaker, self._computation, self._outlet.outbox
         assert speaker.term is not None, "a primary stores"
-        assert computation.state is not NoState.GONE, "only a whole state is stored"
+        assert computation.state is not GONE, "only a whole state is stored"
         checkpoint = Checkpoint(
             task=speaker.task,
             position=computation.position,

@@ -93,6 +93,10 @@ class Inbox:
             batch += 1
         return batch
 
+    def drop(self, batch: int) -> None:
+        """Forget the first batch that is kept: the task has processed it."""
+        self.slots.pop(batch, None)
+
     def drop_below(self, position: int) -> None:
         """Forget what the task has left behind."""
         for batch in [batch for batch in self.slots if batch < position]:
@@ -105,11 +109,12 @@ class Inbox:
 
     def validate(self, position: int, window: int) -> None:
         """Only for an inbox that keeps something."""
-        first, last = min(self.slots), max(self.slots)
+        kept = sorted(self.slots)
+        first, last = kept[0], kept[-1]
         assert position <= first, f"batch {first} is kept where {position} comes next"
         assert last < position + window, f"batch {last} is kept where {position} comes next"
         slot = self.slots[first]
-        count = len([part for part in slot.stable if part is not None])
+        count = self.width - slot.stable.count(None)
         assert slot.stable_count == count, f"batch {first}: miscounted"
         for index in slot.tentative:
             assert slot.stable[index] is None, f"batch {first}: a stable part is kept twice"

@@ -27,6 +27,10 @@ class Run(StrEnum):
     TENTATIVE = "tentative"
 
 
+STABLE, TENTATIVE = Run
+"""For what is asked with every batch (as in `harness.protocol.phases`)."""
+
+
 @value
 class Checkpoint:
     """What a copy stores so that another one can go on from there."""

@@ -7,7 +7,7 @@ come when the run has long begun.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from harness.protocol.inputs import CopyReport, HeartbeatReceived, NodeDisconnected
 from harness.protocol.registry import Copy, NodeInfo
@@ -66,6 +66,20 @@ class Membership:
 
     def __iter__(self) -> Iterator[tuple[int, Member]]:
         return iter(self._members.items())
+
+    @property
+    def numbers(self) -> Iterable[int]:
+        """Every node's, ascending but for those that came later."""
+        return self._members
+
+    def lacks(self, nodes: Iterable[int]) -> bool:
+        """Whether any of ``nodes`` is not alive."""
+        members = self._members
+        for node in nodes:  # no generator: asked at every heartbeat before the first placement
+            assert node in members, f"node {node} is named, and nobody knows it"
+            if not members[node].alive:
+                return True
+        return False
 
     def sender(self, item: HeartbeatReceived) -> Member | None:
         """Who sent ``item``; a node that was not known becomes a member. None for a heartbeat of an

@@ -20,12 +20,16 @@ from harness.protocol.inputs import (
     TimerFired,
 )
 from harness.protocol.operators import State
+from harness.protocol.phases import FENCED
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT
-from harness.protocol.task import Phase, TaskMachine
+from harness.protocol.task import TaskMachine
+from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring
 
 BEAT = ("beat", 0)
+_HeartbeatReceived, _SendHeartbeat = maker(HeartbeatReceived), maker(SendHeartbeat)
+_SetTimer = maker(SetTimer)
 TO_ANY_COPY = frozenset(
     kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__slots__
 )
@@ -81,7 +85,14 @@ class NodeMachine:
 
     def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
         """React to ``item``; ``now`` is this node's clock, in microseconds."""
-        handler = _HANDLERS.get(type(item))
+        kind = type(item)
+        if kind in TO_ANY_COPY:
+            message: Any = item  # it names a task, and no copy of it
+            copies = self._of_task.get(message.task, ())
+            if len(copies) == 1:
+                return copies[0].handle(message, now=now)
+            return _handled_by(copies, message, now)
+        handler = _HANDLERS.get(kind)
         if handler is not None:
             return handler(self, item, now)
         return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
@@ -92,12 +103,7 @@ class NodeMachine:
         return _handled_by(self.copies_of(item.key[1]), item, now)
 
     def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
-        """To the copy it names, if that is still here; a message that names none to all."""
-        if type(item) in TO_ANY_COPY:
-            copies = self._of_task.get(item.task, ())  # type: ignore[union-attr]  # `_timer` has the others
-            if len(copies) == 1:
-                return copies[0].handle(item, now=now)
-            return _handled_by(copies, item, now)
+        """To the copy it names, if that is still here."""
         copy = self.copies.get((item.task, item.incarnation))  # type: ignore[union-attr]
         return copy.handle(item, now=now) if copy is not None else ()
 
@@ -170,23 +176,31 @@ class NodeMachine:
         self._beats += 1
         cause = f"beat {self._beats} of node {self.node}"
         effects: list[Effect] = []
+        fenced: list[TaskMachine] = []
         for copy in self.copies.values():
             effects.extend(copy.tick(cause=cause, now=now))
-        for copy in [copy for copy in self.copies.values() if copy.life.phase is Phase.FENCED]:
+            if copy.life.phase is FENCED:
+                fenced.append(copy)
+        for copy in fenced:
             effects.extend(self._drop(copy, cause, "a newer primary exists", now))
-        heartbeat = HeartbeatReceived(
+        heartbeat = _HeartbeatReceived(
             cause=cause,
             node=self.node,
             boot=self.boot,
-            copies=tuple(copy.report() for copy in self.copies.values()),
+            copies=tuple(map(TaskMachine.report, self.copies.values())),
             info=self.info,
             coordinator=self._coordinator,
-            gone=tuple(sorted(self._gone)),
+            gone=self._newly_gone() if self._gone else (),
         )
-        self._gone.clear()
-        effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
-        effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
+        effects.append(_SendHeartbeat(cause=cause, heartbeat=heartbeat))
+        effects.append(_SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
         return effects
+
+    def _newly_gone(self) -> tuple[tuple[int, int], ...]:
+        """What the last heartbeat did not tell yet."""
+        gone = tuple(sorted(self._gone))
+        self._gone.clear()
+        return gone
 
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless every copy's state makes sense."""

@@ -16,6 +16,9 @@ class NoState(Enum):
     GONE = "gone"
 
 
+GONE = NoState.GONE
+"""By a name of its own, as it is asked for after every input."""
+
 State = Any
 """What an operator remembers between batches. A value: `process` never changes the one it got,
 it returns another (which may share structure), so a copy that is kept costs a reference."""

@@ -33,6 +33,10 @@ class Phase(StrEnum):
     """Its operator has raised: it does nothing any more, and reports that until it is retired."""
 
 
+LOADING, READY, FENCED, FAILED = Phase
+"""For what is asked with every input: to look a member up in its class costs two calls."""
+
+
 class Mode(StrEnum):
     """Borealis' states of a node (dpc, Fig. 2)."""
 

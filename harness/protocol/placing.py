@@ -46,8 +46,8 @@ class Placer:
         """Whether a first placement still waits for nodes: those of the primaries, and every node
         where there are replicas to place, so that they are spread as the strategy wants it."""
         if replicated:
-            return not all(member.alive for _, member in self.members)
-        return not all(self.members[node].alive for node in self.strategy.primaries)
+            return self.members.lacks(self.members.numbers)
+        return self.members.lacks(self.strategy.primaries)
 
     def place_first(self) -> None:
         """A place for every task whose node is there; the others are to be restored."""

@@ -48,15 +48,16 @@ class Basis:
     section 5.3).
     """
 
-    __slots__ = ("_history", "_initial", "_memory", "_rules", "_start", "_state")
+    __slots__ = ("_history", "_initial", "_memory", "_rules", "_start", "_state", "_undoes")
 
     def __init__(self, rules: Tentative, *, memory: int, initial: State) -> None:
         self._rules = rules
+        self._undoes = rules.method is Method.UNDO
         self._initial = initial
         self._memory = memory
         beyond = max(rules.snapshot_every - 1, 0)
         self._history: deque[tuple[Payload, ...]] = deque(
-            maxlen=memory + beyond if rules.method is Method.UNDO else None
+            maxlen=memory + beyond if self._undoes else None
         )
         self._start = 0
         self._state: State = initial
@@ -71,7 +72,7 @@ class Basis:
         """The stable computation is about to process ``batch``; True if its state is copied, or
         read for a stream marker."""
         every = self._rules.snapshot_every
-        if self._rules.method is Method.UNDO:
+        if self._undoes:
             return every > 0 and not batch % every
         if not every or (batch % every and len(self._history) < every):
             return False
@@ -86,7 +87,7 @@ class Basis:
 
     def leave(self, batch: int, state: State) -> bool:
         """The tentative computation branches off before ``batch``; True as for `before`."""
-        if self._rules.method is Method.UNDO:
+        if self._undoes:
             return not self._rules.snapshot_every  # markers are computed only now
         if self._rules.snapshot_every:
             self.begin(batch, state)
@@ -94,7 +95,7 @@ class Basis:
 
     def after(self, inputs: tuple[Payload, ...], state: State) -> None:
         """A batch was processed: remember what it takes to be here again."""
-        if self._rules.method is Method.UNDO:
+        if self._undoes:
             if len(self._history) == self._history.maxlen:
                 self._start, self._state = self._start + 1, self._initial
             self._history.append(inputs)
@@ -108,7 +109,7 @@ class Basis:
         first = position - len(self._history)
         assert not self._history or first == self._start, "the kept input does not fit the state"
         inputs = tuple(self._history)
-        if self._rules.method is not Method.UNDO or not self._rules.snapshot_every:
+        if not self._undoes or not self._rules.snapshot_every:
             return first, self._state, inputs
         needed = self._memory + position % self._rules.snapshot_every
         if len(inputs) <= needed:

@@ -72,13 +72,15 @@ from harness.protocol.inputs import (
 from harness.protocol.lifecycle import Lifecycle
 from harness.protocol.operators import State
 from harness.protocol.outlet import Outlet
-from harness.protocol.phases import Mode, Phase
+from harness.protocol.phases import FAILED, FENCED, LOADING, READY, Mode, Phase
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.speaker import Speaker
 from harness.protocol.story import KEPT, Story
 from harness.protocol.supply import Supply
+from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring
 
+_CopyReport = maker(CopyReport)
 __all__ = ["Mode", "Phase", "TaskMachine"]
 
 
@@ -201,7 +203,7 @@ class TaskMachine:
 
     def report(self) -> CopyReport:
         """This copy's line in its node's heartbeat; the same object while nothing changes."""
-        last, ready = self._reported, self.life.phase is Phase.READY
+        last, ready = self._reported, self.life.phase is READY
         position, term = self.computation.position, self.speaker.term
         stored, published = self.durability.stored, self.outlet.publisher.confirmed
         if (
@@ -214,7 +216,7 @@ class TaskMachine:
             and last.failed == self.life.failure
         ):
             return last
-        self._reported = CopyReport(
+        self._reported = _CopyReport(
             task=self.speaker.task,
             incarnation=self.speaker.incarnation,
             term=term,
@@ -233,7 +235,7 @@ class TaskMachine:
         effects = self.speaker.begin(item.cause, now)
         kind, phase = type(item), self.life.phase
         try:
-            if phase is not Phase.FENCED and phase is not Phase.FAILED:
+            if phase is not FENCED and phase is not FAILED:
                 _HANDLERS[kind](self, item)
                 if kind not in _BACKWARD or self.computation.full:
                     self._advance()
@@ -247,9 +249,9 @@ class TaskMachine:
     def tick(self, *, cause: str, now: int) -> list[TaskEffect]:
         """The node's heartbeat: ask again for whatever did not come."""
         effects = self.speaker.begin(cause, now)
-        if self.life.phase is Phase.LOADING:
+        if self.life.phase is LOADING:
             self.life.load()
-        elif self.life.phase is Phase.READY:
+        elif self.life.phase is READY:
             self._repeat()
             position = self.computation.position
             if self._ticked_position == position and not self.computation.busy:
@@ -269,7 +271,7 @@ class TaskMachine:
         return effects
 
     def _advance(self) -> None:
-        if self.life.phase is Phase.READY:
+        if self.life.phase is READY:
             self.computation.advance()
         if self.outlet.publisher.queue:
             self.outlet.publish()  # also while it loads once more: what it has computed is right
@@ -303,7 +305,7 @@ class TaskMachine:
     def _upstream_resumed(self, item: UpstreamResumed) -> None:
         index = self.inlet.index(item.upstream)
         self.inlet.resumed(index, item.term)
-        if self.life.phase is Phase.READY:
+        if self.life.phase is READY:
             self.inlet.request(index, self.durability.needs())
 
     def _upstream_closed(self, item: UpstreamClosed) -> None:
@@ -350,7 +352,7 @@ class TaskMachine:
 
     def validate(self) -> None:
         """Raise `ProtocolViolation` unless the whole state makes sense."""
-        if self.life.phase is Phase.READY:
+        if self.life.phase is READY:
             position, inlet, outlet = self.computation.position, self.inlet, self.outlet
             try:
                 behind = self.durability.stored <= position or self.anywhere

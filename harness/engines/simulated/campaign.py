@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -75,14 +74,9 @@ class Tally:
 
 
 def run_seed(task: tuple[Choice, int]) -> SimulatedRun:
-    """One schedule. The cyclic collector rests meanwhile: it finds nothing, and takes a sixth of
-    the time to do so."""
+    """One schedule."""
     choice, seed = task
-    gc.disable()
-    try:
-        return simulate(choice.options(seed))
-    finally:
-        gc.enable()
+    return simulate(choice.options(seed))
 
 
 def _ignore_interrupts() -> None:

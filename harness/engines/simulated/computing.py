@@ -35,7 +35,7 @@ class Computing:
         if isinstance(effect, do.ProcessBatch):
             cost = self._process_us(effect, operator)
             self.compute_us[effect.task] += cost
-            lane = 1 if effect.run is told.Run.TENTATIVE else 0
+            lane = 1 if effect.run is told.TENTATIVE else 0
         else:
             cost = self._rebuild_us(effect, operator)
         do_it: Callable[..., told.NodeInput] | None = EFFECTS[type(effect)].perform

@@ -48,7 +48,7 @@ from harness.engines.simulated.options import Options
 from harness.engines.simulated.waiting import Waiting
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.phases import Phase
+from harness.protocol.phases import FAILED, FENCED, LOADING, READY
 from harness.protocol.scheme import Closing, Policy, Tentative
 from harness.protocol.task import TaskMachine
 
@@ -98,8 +98,8 @@ class Lateness(Observer):
         self._options = options
         self._wiring = options.wiring
         self._scene = scene
-        self._copies: list[dict[tuple[int, int], Waiting]] = [{} for _ in options.nodes]
-        """Per node, by task and incarnation."""
+        self._waiting: dict[TaskMachine, Waiting] = {}
+        """Of every copy that has upstream tasks; sources wait for nothing."""
         self._obeys = [(0, 0) for _ in options.nodes]
         """Per node, its boot and the highest term of a coordinator that has given it orders."""
         self._loading = False
@@ -113,17 +113,16 @@ class Lateness(Observer):
             self._obeys[number] = max(self._obeys[number], told_by)
         if not self._wiring.upstream[task]:
             return  # sources wait for nothing
-        books, machine = self._copies[number], self._scene.nodes[number].machine
+        machine = self._scene.nodes[number].machine
         assert machine is not None, "who is dead is handed nothing"
         for copy in machine.copies_of(task):
-            incarnation = copy.speaker.incarnation
-            waiting = books.get((task, incarnation))
+            waiting = self._waiting.get(copy)
             if waiting is None:
                 continue
             if waiting.due is not None and clock > waiting.due:
                 self._check_due(number, task, waiting, clock)
-            if type(item) is told.CheckpointLoaded and item.incarnation == incarnation:
-                self._loading = copy.phase is Phase.LOADING
+            if type(item) is told.CheckpointLoaded and item.incarnation == copy.incarnation:
+                self._loading = copy.phase is LOADING
 
     def _check_due(self, number: int, task: int, waiting: Waiting, clock: int) -> None:
         fast = self._scene.nodes[number].drift > 0  # such a clock shows not every microsecond
@@ -154,29 +153,29 @@ class Lateness(Observer):
             return
         if getattr(item, "incarnation", incarnation) != incarnation:
             return  # meant for another copy
-        waiting = self._copies[number].get((task, incarnation))
+        waiting = self._waiting.get(copy)
         if waiting is None:
             if not isinstance(item, told.CopyOrdered):
                 return
             width = len(self._wiring.upstream[task])
             waiting = Waiting(item, width, self._options.scheme.window, self._rules)
-            self._copies[number][task, incarnation] = waiting
+            self._waiting[copy] = waiting
         if (
             isinstance(item, told.CopyPromoted)
             and item.term != waiting.term
             and item.coordinator == self._obeys[number][1]
         ):
             waiting.term = item.term
-            if phase is Phase.READY:
+            if phase is READY:
                 self._check_office(task, waiting, effects)
         first = self._note(waiting, item, clock)
         for effect in effects:
             if type(effect) not in BEGINS or effect.incarnation != incarnation:  # type: ignore[union-attr]  # `BEGINS` have one
                 continue
-            if isinstance(effect, do.ProcessBatch) and effect.run is told.Run.TENTATIVE:
+            if isinstance(effect, do.ProcessBatch) and effect.run is told.TENTATIVE:
                 self._check_need(task, waiting, effect, clock)
             self._note_effect(waiting, effect)
-        if phase is Phase.FENCED or phase is Phase.FAILED:  # it does nothing any more
+        if phase is FENCED or phase is FAILED:  # it does nothing any more
             waiting.due = None
             return
         primary = speaker.term is not None
@@ -188,7 +187,7 @@ class Lateness(Observer):
                 f"{self._wiring.names[task]} on node {number} keeps its output of batch "
                 f"{min(waiting.unpublished)} to itself",
             )
-        ready = primary and phase is Phase.READY and not copy.computation.full
+        ready = primary and phase is READY and not copy.computation.full
         waiting.due = self._due(task, waiting, clock) if ready else None
         self.begun += waiting.due is not None
 
@@ -199,6 +198,8 @@ class Lateness(Observer):
         match item:
             case told.BatchArrived():
                 waiting.came(item, clock)
+            case told.BatchProcessed():
+                return item.batch if waiting.processed(item) else None
             case told.UpstreamResumed():
                 known = waiting.terms.get(item.upstream, -1)
                 waiting.terms[item.upstream] = max(item.term, known)
@@ -216,8 +217,6 @@ class Lateness(Observer):
             case told.OutputPublished():
                 if item.sequence == waiting.publishing:
                     waiting.publishing = None
-            case told.BatchProcessed():
-                return item.batch if waiting.processed(item) else None
         return None
 
     def _note_effect(self, waiting: Waiting, effect: do.Effect) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from harness.engines.program import Program
@@ -70,13 +72,26 @@ def simulate(
             options, program, prepare, validate=validate, kept=kept, notes_progress=notes_progress
         )
 
-    report = run(0)
+    with collector_at_rest():
+        report = run(0)
     if report.violation is None:
         return report
     again = run(KEPT)
     assert again.violation is not None, "a run is a function of its options"
     assert again.violation.what == report.violation.what, "a run is a function of its options"
     return again
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """The cyclic collector finds nothing in a run, and takes a sixth of the time to do so."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _run(

@@ -17,6 +17,9 @@ from harness.engines.simulated.transport import Tell, Transport
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
+from harness.protocol.values import maker
+
+_SourceRead = maker(told.SourceRead)
 
 
 class Servers:
@@ -180,7 +183,7 @@ class Servers:
         end = max(at, min(below, self._cut_batches))
         self._readers[key] = (end, below)
         for batch in range(at, end):
-            item = told.SourceRead(
+            item = _SourceRead(
                 cause=f"batch {batch} of source {source}",
                 task=source,
                 incarnation=incarnation,

@@ -42,10 +42,10 @@ class Store:
 
     def forget(self, task: int | None, below: int) -> None:
         """Drop the checkpoints of ``task``, or of all tasks, before position ``below``."""
-        for number, kept in self._checkpoints.items():
-            if task is None or task == number:
-                for position in [p for p in kept if p < below]:
-                    del kept[position]
+        for number in self._checkpoints if task is None else (task,):
+            kept = self._checkpoints.get(number, {})
+            for position in [p for p in kept if p < below]:
+                del kept[position]
 
     def positions(self, task: int) -> list[int]:
         """Where there is a checkpoint of ``task``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from random import Random
 
 from harness.errors import UsageError
@@ -44,6 +45,7 @@ def layered(
     return wire(edges, names=titles, memory=memories)
 
 
+@cache
 def recovery(memory: int = 3) -> Wiring:
     """The recovery topology of both PPA papers (ICDE Fig. 6): 16 sources, then 8, 4, 2, 1."""
     topology = drawn.recovery()

@@ -135,14 +135,14 @@ class Waiting:
 
     def began(self, effect: do.ProcessBatch) -> None:
         """The copy has begun a batch."""
-        if effect.run is told.Run.STABLE:
+        if effect.run is told.STABLE:
             self.stable_ticket = effect.ticket
         else:
             self.lead, self.tentative_busy = effect.batch, True
 
     def processed(self, item: told.BatchProcessed) -> bool:
         """A computation has ended; True if it gave the first version of its batch."""
-        if item.run is told.Run.TENTATIVE:
+        if item.run is told.TENTATIVE:
             if not (self.tentative_busy and item.batch == self.lead):
                 return False
             self.tentative_busy, self.lead = False, item.batch + 1

@@ -41,6 +41,9 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT
+from harness.protocol.values import maker
+
+_TimerFired = maker(told.TimerFired)
 
 
 class World:
@@ -162,25 +165,25 @@ class World:
         if node.paused:
             node.deferred.append((self._deliver, (number, boot, item)))
             return
-        machine = node.machine
+        machine, now = node.machine, self.kernel.now
         assert machine is not None
-        now = self.kernel.now
         for handed in self.watch.handed:
             handed(now, item)
         clock = node.clock(now)
-        if type(item) is told.TimerFired and item.key == BEAT:
+        if type(item) is not told.TimerFired:
+            effects = self._deliver_to(item.task, node, machine, item, clock)  # type: ignore[union-attr]  # timers alone have none
+        elif item.key == BEAT:
             effects = machine.handle(item, now=clock)
         else:
-            effects = self._deliver_to_copy(node, machine, item, clock)
+            effects = self._deliver_to(item.key[1], node, machine, item, clock)
         performers = self._performers
         for effect in effects:
             performers[type(effect)](node, effect)
 
-    def _deliver_to_copy(
-        self, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
+    def _deliver_to(
+        self, task: int, node: SimulatedNode, machine: NodeMachine, item: told.NodeInput, clock: int
     ) -> Sequence[do.Effect]:
         watch = self.watch
-        task: int = item.key[1] if type(item) is told.TimerFired else item.task  # type: ignore[union-attr]
         for before in watch.before:
             before(node.number, task, item, clock)
         effects = machine.handle(item, now=clock)
@@ -231,13 +234,14 @@ class World:
     def _beat(self, node: SimulatedNode, effect: do.SendHeartbeat) -> None:
         if not node.cut:
             kernel, transport, tell = self.kernel, self.transport, self.coordinators.tell
+            link = transport.link_us(COORDINATOR, node.number)
             for life in self.coordinators.lives:
-                for delay in transport.delays(transport.link_us(COORDINATOR, node.number)):
+                for delay in transport.delays(link):
                     kernel.at(kernel.now + delay, MESSAGE, tell, effect.heartbeat, life)
 
     def _set_timer(self, node: SimulatedNode, effect: do.SetTimer) -> None:
-        at = max(self.kernel.now, node.true_time(effect.at))
-        self.kernel.at(at, TIMER, self._fire, node.number, node.boot, effect)
+        kernel, at = self.kernel, node.true_time(effect.at)
+        kernel.at(max(kernel.now, at), TIMER, self._fire, node.number, node.boot, effect)
 
     def _fire(self, number: int, boot: int, effect: do.SetTimer) -> None:
         """The timer's instant has come, unless the clock has slowed down since it was set."""
@@ -245,7 +249,7 @@ class World:
         if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
             self._set_timer(node, effect)
             return
-        self._deliver(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
+        self._deliver(number, boot, _TimerFired(cause=effect.cause, key=effect.key))
 
     def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
         self.transport.noted(node, effect)
