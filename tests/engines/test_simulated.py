@@ -80,7 +80,7 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hash_seed(scheme: str) -> None
 
 LATER_SEEDS = (
     200044, 202548, 211559, 301665, 307702, 321857, 403603, 407885, 503717, 558806, 566248,
-    673762, 729887,
+    673762, 729887, 893248,
 )  # fmt: skip
 
 

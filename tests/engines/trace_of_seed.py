@@ -37,7 +37,12 @@ class Recorder(Observer):
         self.lines.append(repr(noted))
 
     def decided(
-        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
+        self,
+        item: told.CoordinatorInput,
+        effects: Sequence[do.Effect],
+        *,
+        newest: bool,
+        term: int,
     ) -> None:
         self.lines.append(f"{item!r} {effects!r}")
 

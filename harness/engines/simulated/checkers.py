@@ -142,7 +142,9 @@ class Bystander(Observer):
         decided = self._registries[max(self._registries)] if self._registries else None
         return _that_may_go_on(scene, stored) & _that_may_go_on(scene, decided)
 
-    def decided(self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool) -> None:
+    def decided(
+        self, item: CoordinatorInput, effects: Sequence[Effect], *, newest: bool, term: int
+    ) -> None:
         """The coordinator was told ``item``: what has it decided?"""
         if isinstance(item, HeartbeatReceived):
             self._heard.add((item.node, item.boot))

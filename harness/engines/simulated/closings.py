@@ -40,7 +40,10 @@ class Closings(Observer):
         """A copy that has upstream tasks was hosted."""
         self._gone: dict[int, int] = {}
         """Task to since when no live node has been seen to have a copy."""
-        self._coordinator_up: int | None = None
+        self._loaded: dict[int, int] = {}
+        """By its term, since when a coordinator has known what there shall be."""
+        self._term = 0
+        """The newest coordinator's; another one owes only what it has heard of itself."""
         self._registry: Registry | None = None
         """What the newest coordinator has decided."""
         self._owed: dict[int, int] = {}
@@ -53,9 +56,6 @@ class Closings(Observer):
     def faulted(self, scene: Scene, fault: Fault) -> None:
         if fault.kind is FaultKind.WEATHER:
             self._clear = False
-        elif fault.kind in (FaultKind.COORDINATOR, FaultKind.RIVAL):
-            self._coordinator_up = None
-            self._owed.clear()
 
     def noted(self, noted: Noted) -> None:
         note = noted.note
@@ -64,17 +64,25 @@ class Closings(Observer):
             self._gone.pop(note.task, None)  # however short it lives, between two sweeps
 
     def decided(
-        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
+        self,
+        item: told.CoordinatorInput,
+        effects: Sequence[do.Effect],
+        *,
+        newest: bool,
+        term: int,
     ) -> None:
         """The coordinator has handled ``item``."""
-        if not newest:
+        if not term:
             return
         now = self._scene.kernel.now
-        if isinstance(item, told.RegistryLoaded) and self._coordinator_up is None:
-            self._coordinator_up = now
-            self._registry = cast("Registry | None", item.registry)
-        if self._coordinator_up is None:
+        self._loaded.setdefault(term, now)
+        if not newest:
             return
+        if term != self._term:
+            self._term = term
+            self._owed.clear()
+            known = item.registry if isinstance(item, told.RegistryLoaded) else None
+            self._registry = cast("Registry | None", known)
         self._check_disconnected(now, item, effects)
         if not isinstance(item, told.TimerFired) or item.key[0] != "sweep":
             return
@@ -129,7 +137,7 @@ class Closings(Observer):
             if isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamClosed)
         }
         for task, since in self._gone.items():
-            if now <= max(since, self._coordinator_up or 0) + patience:
+            if now <= max(since, self._loaded[self._term]) + patience:
                 continue
             self.closings += 1
             for below in self._wiring.downstream[task]:

@@ -92,9 +92,9 @@ class Coordinators:
             return
         effects = machine.handle(item, now=self._kernel.now)
         if self._watch.decided:
-            newest = machine is self.newest
+            newest, term = machine is self.newest, machine.ledger.term
             for decided in self._watch.decided:
-                decided(item, effects, newest=newest)
+                decided(item, effects, newest=newest, term=term)
         if self._validate:
             machine.validate()
         self._perform(effects, life)

@@ -83,9 +83,15 @@ class Observer:
         """A node or the coordinator has reported an event of a copy."""
 
     def decided(
-        self, item: told.CoordinatorInput, effects: Sequence[do.Effect], *, newest: bool
+        self,
+        item: told.CoordinatorInput,
+        effects: Sequence[do.Effect],
+        *,
+        newest: bool,
+        term: int,
     ) -> None:
-        """A coordinator has handled ``item``; ``newest`` unless a second one has started since."""
+        """A coordinator has handled ``item``; ``newest`` unless a second one has started since.
+        ``term``: its own, which no other one has; 0 before it has read the registry."""
 
 
 class Observers:
