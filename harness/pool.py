@@ -34,19 +34,26 @@ class ClusterPool:
 
     def get(self, spec: ClusterSpec, report: Notify) -> Cluster:
         """A running cluster of that shape with every node alive."""
-        if self._cluster is not None and self._cluster.spec == spec:
+        if (warm := self._cluster) is not None:
             try:
-                self._cluster.restore(report)
-                self._cluster.tidy()
+                if self._made_ready(warm, spec, report):
+                    return warm
             except EnvironmentFailure as failure:
                 report(f"the warm cluster did not recover ({failure.what}): starting a new one")
-            else:
-                return self._cluster
         self.close()
         cluster = self._make(spec)
         cluster.start(report)
         self._cluster = cluster
         return cluster
+
+    def _made_ready(self, warm: Cluster, spec: ClusterSpec, report: Notify) -> bool:
+        """Whether the warm cluster has that shape, or could be given it."""
+        if warm.spec != spec:
+            self._let_go()
+            return warm.reshape(spec, report)
+        warm.restore(report)
+        warm.tidy()
+        return True
 
     def keep(
         self,

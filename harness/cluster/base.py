@@ -292,6 +292,15 @@ class Cluster(ABC):
         """Bring every node back to life: heal, resume and restart whatever is needed, and wait;
         take declared links away."""
 
+    def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
+        """Take another shape, with nodes that are all new, while Kafka, Redis and the master go
+        on; whatever ran on the workers has been ended. False, with nothing changed, where a backend
+        cannot: then a new cluster takes the place of this one.
+
+        Raises `harness.errors.EnvironmentFailure` as `start` does.
+        """
+        return False
+
     @abstractmethod
     def usage(self) -> Mapping[str, Usage]:
         """Per node, cumulative over its incarnations since the cluster started."""

@@ -50,7 +50,7 @@ def write_credentials(
     lines = [f"{name}={_escaped(value)}\n" for name, value in properties.items()]
     write_private(kafka_file(directory), "".join(lines))
     write_private(redis_file(directory), redis.url() + "\n")
-    driver_configuration(directory).mkdir(mode=0o700)
+    driver_configuration(directory).mkdir(mode=0o700, exist_ok=True)
     write_private(spark_file(directory), defaults_text(settings, secret))
     (driver_configuration(directory) / "log4j2.properties").write_text(log4j)
     addresses = {

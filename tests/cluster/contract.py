@@ -155,6 +155,28 @@ class ClusterContract:
         cluster.apply(Action.RESUME, "r2")
         eventually(lambda: all(cluster.alive().values()))
 
+    def test_another_shape_has_new_nodes_and_the_same_servers(
+        self, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        """Before the first use of `application`, as the next one."""
+        other = ClusterSpec(
+            racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2,
+            memory_mb_per_worker=512,
+        )  # fmt: skip
+        servers = cluster.kafka.bootstrap, cluster.redis.url()
+        if not cluster.reshape(other, silent):
+            assert cluster.spec == SPEC, "nothing has changed"
+            assert all(cluster.alive().values())
+            return
+        assert cluster.spec == other
+        assert cluster.alive() == dict.fromkeys(other.node_names, True)
+        assert servers == (cluster.kafka.bootstrap, cluster.redis.url())
+        log = tmp_path / "driver.log"
+        with driver(cluster.spark_conf(), cluster.driver_environment(), log) as job:
+            assert job.runs_on({"r1w1", "r2w1"}), "as large as they are now"
+        assert cluster.reshape(SPEC, silent)
+        assert cluster.alive() == dict.fromkeys(SPEC.node_names, True)
+
     def test_an_application_stays_on_its_rack(self, cluster: Cluster, tmp_path: Path) -> None:
         """Stands before the first use of `application`, which takes every slot."""
         conf = cluster.spark_conf(racks=["r1"])

@@ -169,12 +169,16 @@ class LocalCluster(ClusterOfOwn):
             secret=self._secret,
         )
         daemons.prepare()
+        self._daemons = daemons
         self._master = Master(daemons)
-        self._workers = Workers(
+        self._workers = self._new_workers()
+
+    def _new_workers(self, *, before: int = 0) -> Workers:
+        return Workers(
             self.run,
             self._nodes,
             lambda node, incarnation: Worker(
-                daemons,
+                self._daemons,
                 self._master,
                 name=node.worker,
                 rack=node.rack,
@@ -185,7 +189,25 @@ class LocalCluster(ClusterOfOwn):
                 within=self._network.within,
             ),
             self._network,
+            before=before,
         )
+
+    def reshape(self, spec: ClusterSpec, report: Notify) -> bool:
+        """Where workers have no network of their own, which would have to be laid anew."""
+        self.demand_started()
+        _check(spec)
+        if isinstance(self._network, Namespaces):
+            return False
+        assert self._workers is not None, "it is running"
+        self.health()
+        report("starting Spark workers of another shape")
+        before = self._workers.end()
+        self.spec, self._nodes = spec, nodes_of(spec, self._network.worker_host)
+        self._workers = self._new_workers(before=before)
+        wait_for(self._workers.begin(), report)
+        self._write_credentials()
+        self.tidy()
+        return True
 
     def bring_up(self, report: Notify) -> None:
         self._build()
@@ -194,6 +216,9 @@ class LocalCluster(ClusterOfOwn):
         for server in first:
             server.begin()
         wait_for(first, report, then=self._begin_workers)
+        self._write_credentials()
+
+    def _write_credentials(self) -> None:
         write_credentials(
             self.run_directory,
             kafka=self.kafka,

@@ -85,15 +85,18 @@ class Workers:
         nodes: Sequence[Node],
         make: Callable[[Node, int], Worker],
         network: LocalNetwork,
+        *,
+        before: int = 0,
     ) -> None:
-        """``make(node, incarnation)`` builds, without starting it, the worker under a node."""
+        """``make(node, incarnation)`` builds, without starting it, the worker under a node.
+        ``before``: how many incarnations there have been of workers that had the same names."""
         self._run = run
         self._make = make
         self._network = network
         self._lock = threading.RLock()
         self._slots: dict[str, _Slot] = {}
         for node in nodes:
-            slot = self._slots.setdefault(node.worker, _Slot(name=node.worker))
+            slot = self._slots.setdefault(node.worker, _Slot(name=node.worker, incarnation=before))
             slot.shares.append(_Share(node=node))
         self._shared = any(len(slot.shares) > 1 for slot in self._slots.values())
 
@@ -101,6 +104,12 @@ class Workers:
         """Start every worker; the caller waits for them."""
         with self._lock:
             return [self._begin(slot) for slot in self._slots.values()]
+
+    def end(self) -> int:
+        """Kill every worker, with all that runs on it; the highest incarnation that there was."""
+        with self._lock:
+            self._kill(self._everyone(), whole=True)
+            return max(slot.incarnation for slot in self._slots.values())
 
     def register_host(self, node: str, host: HostProcess) -> None:
         share = self._share(node)
