@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
     statement="Overhead grows with the state and the frequency, and is avoidable altogether.",
     origin=Origin.SIMULATED,
     grid={
-        Profile.SMOKE: grid((20,), (2, 20, 0)),
+        Profile.SMOKE: grid((20,), (20, 0)),
         Profile.QUICK: grid(MEMORIES, EVERY),
         Profile.PAPER: grid(MEMORIES, EVERY),
     },

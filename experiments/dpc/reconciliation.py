@@ -245,7 +245,7 @@ EXPERIMENT = Experiment(
     ),
     origin=Origin.SIMULATED,
     grid={
-        Profile.SMOKE: grid((1, 40, 160), (990, 3000, 4980)),
+        Profile.SMOKE: grid((1, 160), (990, 4980)),
         Profile.QUICK: grid(MEMORIES, RATES_PER_S),
         Profile.PAPER: grid(MEMORIES, RATES_PER_S),
     },

@@ -87,6 +87,15 @@ def test_every_claim_holds_where_it_should(good: Mapping[str, pd.DataFrame]) -> 
     assert sum(claim.kind is ClaimKind.INVARIANT for claim in claims) == 4
 
 
+def test_one_interval_says_nothing_of_shorter_and_longer_ones(
+    good: Mapping[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    short = {key: one for key, one in GOOD.items() if key[1] == 1.0}
+    alone = {claim.text for claim in check(table_of(short, tmp_path / "short"), victim="worker")}
+    (growth,) = {claim.text for claim in check(good, victim="worker")} - alone
+    assert "longest interval" in growth
+
+
 def test_the_table_carries_every_run(good: Mapping[str, pd.DataFrame]) -> None:
     runs = good["runs"]
     assert list(runs["interval_s"]) == [1.0, 5.0, 1.0]
@@ -225,7 +234,7 @@ def test_what_was_not_measured_is_null(tmp_path: Path) -> None:
     only = {("checkpoint", 1.0): GOOD["checkpoint", 1.0]}
     claims = check(table_of(only, tmp_path), victim="worker")
     unmeasured = [claim.text for claim in claims if claim.held is None]
-    assert len(unmeasured) == 3
+    assert len(unmeasured) == 2
     assert all(claim.why for claim in claims if claim.held is None), "each says why"
     assert not failing(claims)
 
