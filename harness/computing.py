@@ -3,7 +3,8 @@
 What is computed or simulated uses one core; a machine has two, and a Spark cluster has many
 (`harness.spreading`). The runner asks for all such runs before it measures times and takes their
 outcomes in its own order, so records, messages and progress come as if they had been made one after
-the other. An experiment that measures its own processor time is left out (`Experiment.alone`).
+the other. An experiment that measures its own processor time is left out (`Experiment.alone`),
+except in the smoke profile, which says nothing of times.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ class Others(Protocol):
 
 
 def takes(experiment: Experiment) -> bool:
-    """Whether its runs may be made elsewhere: it computes, and another process finds it by its
-    name."""
+    """Whether its runs can be made elsewhere: it computes, and another process finds it by its
+    name. Where times count, not those that measure their own (`Experiment.alone`)."""
     known = {each.id: each for each in all_experiments()}
     same = experiment.id in known and known[experiment.id].run is experiment.run
-    return same and experiment.origin is not Origin.MEASURED and not experiment.alone
+    return same and experiment.origin is not Origin.MEASURED
 
 
 class SideBySide:

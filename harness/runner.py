@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 from harness.catalogue import estimate_s
 from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.computing import AT_ONCE, Made, Others, SideBySide, Task, takes
+from harness.computing import Made, Others, SideBySide, takes
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment, Kept, Origin, experiment_seed
@@ -38,85 +37,21 @@ from harness.results.record import (
     OK,
     Attempt,
     Outcome,
-    Point,
     Profile,
     Question,
     Record,
     point_key,
 )
 from harness.results.store import Campaign, RecordStore
-from harness.seeds import DEFAULT_SEED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """What the user asked for, beside which experiments."""
-
-    profile: Profile = Profile.QUICK
-    root_seed: int = DEFAULT_SEED
-    repeats: int | None = None
-    """Overrides every experiment's own number of repetitions."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    again: bool = False
-    """Measure anew what already has a valid record."""
-
-    def __post_init__(self) -> None:
-        if self.repeats is not None and self.repeats < 1:
-            raise UsageError(f"--repeats {self.repeats} is below 1", remedy="repeat at least once")
-        if self.root_seed < 0:
-            raise UsageError(f"--seed {self.root_seed} is negative", remedy="use 0 or above")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRun:
-    """One run that is to be made, or is already there."""
-
-    experiment: Experiment
-    point: Point
-    repeat: int
-    done: bool
-    seconds: float
-    """How long it takes, roughly: what it took on this machine if it was made here before."""
-    skipped: str | None = None
-    """Why this cluster cannot make it."""
-    patient: bool = False
-    """Whether nothing is decided by how long it takes."""
-
-    @property
-    def computed(self) -> bool:
-        """Whether another process may make it, beside others of its kind."""
-        return self.skipped is None and not self.done and takes(self.experiment)
-
-    @property
-    def bears_others(self) -> bool:
-        """Whether computed runs may be made while it is measured."""
-        return self.skipped is None and not self.done and self.patient
-
-
-class RunObserver(Protocol):
-    """Whoever watches: the progress display, or nobody."""
-
-    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
-        """What will run, and for how long, roughly."""
-
-    def run_started(self, run: PlannedRun) -> None:
-        """A run begins."""
-
-    def stage(
-        self,
-        text: str,
-        fraction: float | None,
-        throughput_per_s: float | None,
-        latency_s: float | None,
-    ) -> None:
-        """What it does now; numbers where it has any."""
-
-    def run_finished(self, run: PlannedRun, record: Record) -> None:
-        """A run has ended, with its record."""
-
-    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
-        """All runs of an experiment have ended."""
-
+from harness.runs import (
+    Ahead,
+    Execution,
+    PlannedRun,
+    RunObserver,
+    RunSettings,
+    options_for,
+    seconds_left,
+)
 
 LOGS = "logs"
 """Where a failed run's logs lie beside its record."""
@@ -144,6 +79,8 @@ class _RunContext:
     calibration: Mapping[str, Any] | None = None
     engine: str = ""
     """The live engine that it has measured; empty before and without one."""
+    meanwhile: Callable[[], None] | None = None
+    """Called whenever the run tells how far it is."""
 
     @property
     def profile(self) -> Profile:
@@ -155,7 +92,7 @@ class _RunContext:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        return _options_for(self.experiment, self.settings.options)
+        return options_for(self.experiment, self.settings.options)
 
     def seed(self, *names: str | int) -> int:
         return experiment_seed(self.root_seed, self.experiment.source, self.repeat, *names)
@@ -185,14 +122,8 @@ class _RunContext:
         latency_s: float | None = None,
     ) -> None:
         self.observer.stage(stage, fraction, throughput_per_s, latency_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ahead:
-    """A run that another process makes, and where its files go."""
-
-    scratch: Path
-    result: Future[Made]
+        if self.meanwhile is not None:
+            self.meanwhile()
 
 
 class Runner:
@@ -211,9 +142,9 @@ class Runner:
         """``backend``: what ``make_cluster`` makes clusters of. ``hold`` is called with the run
         directory of the cluster after a run failed, before it is stopped. ``others`` make what is
         computed."""
-        self._store = store
+        self.store = store
         self._pool = ClusterPool(make_cluster)
-        self._observer = observer
+        self.observer = observer
         self._backend = backend
         self._hold = hold
         self._others = others
@@ -230,8 +161,8 @@ class Runner:
         run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
         What finds out the scale of others' grids comes first of what is measured.
 
-        No time of the smoke profile decides anything, so there all of it is patient, and one
-        experiment is measured before all else: others are computed while its servers start.
+        No time of the smoke profile decides anything, so there all of it is patient, and what is
+        measured comes before all else: others are computed while its servers start.
         """
         _check_options(experiments, settings)
         asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
@@ -246,7 +177,7 @@ class Runner:
         for experiment in sorted(wanted, key=lambda e: (e not in scales, cost_s(e), e.id)):
             computed = experiment.origin is not Origin.MEASURED
             soon = computed and cost_s(experiment) <= SOON_S
-            opens = beside and not computed and not parts[0]
+            opens = beside and not computed
             later = 4 if computed else 3 if experiment.patient else 5
             place = 0 if opens else 1 if soon else 2 if experiment.early else later
             parts[place].extend(self._runs_of(experiment, settings))
@@ -280,14 +211,14 @@ class Runner:
         whatever code, else what the experiment says of two cores."""
         took = [
             record.seconds
-            for record, _ in self._store.read(experiment.source, self._machine)
+            for record, _ in self.store.read(experiment.source, self._machine)
             if record.profile == profile and record.status == OK
         ]
         return median(took[-LEARNED_FROM:]) if took else experiment.seconds_per_run[profile]
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """What has been measured of an experiment with this code and these settings."""
-        return self._store.campaign(
+        return self.store.campaign(
             self.question(experiment, settings),
             self.code(experiment),
             self._machine,
@@ -301,7 +232,7 @@ class Runner:
             experiment=experiment.source,
             profile=settings.profile,
             root_seed=settings.root_seed,
-            options=_fingerprints(_options_for(experiment, settings.options)),
+            options=_fingerprints(options_for(experiment, settings.options)),
             machine={**describe_machine(), **self._java(experiment)},
             backend=self._backend.name if experiment.origin is Origin.MEASURED else "",
         )
@@ -339,63 +270,22 @@ class Runner:
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
         """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
-        self._observer.planned(runs, seconds_left(runs))
+        self.observer.planned(runs, seconds_left(runs))
         records: list[Record] = []
         try:
             with self._others() as others:
-                self._all(runs, settings, others, records)
+                Execution(self, runs, settings, others, records).all()
         finally:
             self._pool.close()
-            self._store.discard_partial()
+            self.store.discard_partial()
         return records
 
-    def _all(
+    def attempts(
         self,
-        runs: Sequence[PlannedRun],
+        run: PlannedRun,
         settings: RunSettings,
-        others: Others,
-        records: list[Record],
-    ) -> None:
-        ahead: dict[int, _Ahead] = {}
-        for number, run in enumerate(runs):
-            if (run.computed or run.bears_others) and number not in ahead:
-                ahead.update(self._ahead(runs, number, settings, others, begun=ahead))
-            if not run.done:
-                records.extend(self._attempts(run, settings, ahead.get(number)))
-            if all(later.experiment is not run.experiment for later in runs[number + 1 :]):
-                campaign = self.campaign(run.experiment, settings)
-                self._observer.experiment_finished(run.experiment, campaign)
-
-    def _ahead(
-        self,
-        runs: Sequence[PlannedRun],
-        first: int,
-        settings: RunSettings,
-        others: Others,
-        *,
-        begun: Collection[int],
-    ) -> Mapping[int, _Ahead]:
-        """What other processes begin with now, by its place among the runs: all that is computed
-        from place ``first`` on and not ``begun``, up to the next run on a cluster that nothing may
-        disturb. One run alone is not worth a process."""
-        places = [number for number in ahead_of(runs, first) if number not in begun]
-        found = {}
-        for number in places if len(places) > 1 else ():
-            run, scratch = runs[number], self._store.scratch()
-            task = Task(
-                experiment=run.experiment.id,
-                point=run.point,
-                profile=settings.profile,
-                root_seed=settings.root_seed,
-                repeat=run.repeat,
-                options=_options_for(run.experiment, settings.options),
-                directory=scratch,
-            )
-            found[number] = _Ahead(scratch, others.submit(task))
-        return found
-
-    def _attempts(
-        self, run: PlannedRun, settings: RunSettings, ahead: _Ahead | None
+        ahead: Ahead | None,
+        meanwhile: Callable[[], None] | None,
     ) -> Iterator[Record]:
         """A run that was invalid, or from which less can be said than was asked, is made again, as
         is one whose servers failed it, once, on new ones; every attempt is recorded."""
@@ -403,7 +293,7 @@ class Runner:
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
             else:
-                record = self._make(run, settings, number)
+                record = self._make(run, settings, number, meanwhile)
             yield record
             if record.status == FAILED:
                 if not self._environment_failed or number > 1:
@@ -421,25 +311,31 @@ class Runner:
         valid = self.campaign(scale, settings).valid
         return valid[0].values if valid else None
 
-    def _take(self, run: PlannedRun, settings: RunSettings, ahead: _Ahead) -> Record:
+    def _take(self, run: PlannedRun, settings: RunSettings, ahead: Ahead) -> Record:
         """The record of a run that another process has made, or is about to."""
         self._environment_failed = False
-        self._observer.run_started(run)
         made = ahead.result.result()
         attempt = replace(self._attempt(run, settings), started_unix_s=made.started_unix_s)
         return self._keep(run, attempt, made, ahead.scratch)
 
-    def _make(self, run: PlannedRun, settings: RunSettings, number: int) -> Record:
-        self._observer.run_started(run)
-        scratch = self._store.scratch()
+    def _make(
+        self,
+        run: PlannedRun,
+        settings: RunSettings,
+        number: int,
+        meanwhile: Callable[[], None] | None,
+    ) -> Record:
+        self.observer.run_started(run)
+        scratch = self.store.scratch()
         context = _RunContext(
             experiment=run.experiment,
             settings=settings,
             repeat=run.repeat,
             directory=scratch,
             pool=self._pool,
-            observer=self._observer,
+            observer=self.observer,
             calibration=self._calibration(run.experiment, settings),
+            meanwhile=meanwhile,
         )
         attempt = replace(self._attempt(run, settings), number=number)
         started = time.monotonic()
@@ -459,8 +355,8 @@ class Runner:
         else:
             record = Record.failed(attempt, made.why, seconds=made.seconds)
         series = made.outcome.series if made.outcome is not None else {}
-        self._store.append(record, scratch, series, self._machine)
-        self._observer.run_finished(run, record)
+        self.store.append(record, scratch, series, self._machine)
+        self.observer.run_finished(run, record)
         return record
 
     def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
@@ -490,24 +386,6 @@ class Runner:
             if self._hold is not None:
                 self._hold(where)
         self._pool.close()
-
-
-def seconds_left(runs: Sequence[PlannedRun]) -> float:
-    """How long it takes to make what is not done, roughly; what is computed by several processes
-    at a time."""
-    return sum(run.seconds / (AT_ONCE if run.computed else 1) for run in runs if not run.done)
-
-
-def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
-    """The places of what other processes may make, from ``first`` to the next run that they may
-    not."""
-    found = []
-    for number in range(first, len(runs)):
-        if runs[number].computed:
-            found.append(number)
-        elif not runs[number].done and not runs[number].bears_others:
-            break
-    return found
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:
@@ -540,10 +418,6 @@ def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
     return planned
 
 
-def _options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in options.items() if name in experiment.accepts}
-
-
 def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
     for name in settings.options:
         if not any(name in experiment.accepts for experiment in experiments):
@@ -553,7 +427,7 @@ def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> 
                 "(./faultline list shows which)",
             )
     for experiment in experiments:
-        options = _options_for(experiment, settings.options)
+        options = options_for(experiment, settings.options)
         if experiment.check is not None and options:
             experiment.check(settings.profile, options)
 

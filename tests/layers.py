@@ -19,6 +19,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         [
             "harness.report",
             "harness.runner",
+            "harness.runs",
             "harness.pool",
             "harness.computing",
             "harness.spreading",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,13 +22,8 @@ from harness.pool import LOG_BYTES, ClusterPool
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
-from harness.runner import (
-    PlannedRun,
-    Runner,
-    RunSettings,
-    ahead_of,
-    seconds_left,
-)
+from harness.runner import Runner
+from harness.runs import PlannedRun, RunSettings, ahead_of, seconds_left
 from tests.toys import Watcher, square, toy
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
@@ -41,8 +37,13 @@ def measured(name: str, **changes: Any) -> Experiment:
     return replace(toy(identifier=name), origin=Origin.MEASURED, **changes)
 
 
-def make(store: RecordStore, *experiments: Experiment, settings: RunSettings = SMOKE) -> Watcher:
-    watcher = Watcher()
+def make(
+    store: RecordStore,
+    *experiments: Experiment,
+    settings: RunSettings = SMOKE,
+    watcher: Watcher | None = None,
+) -> Watcher:
+    watcher = watcher or Watcher()
     runner = Runner(store, no_cluster, watcher)
     runner.execute(runner.plan(experiments, settings), settings)
     return watcher
@@ -317,12 +318,39 @@ def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: 
     assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
 
 
-def test_a_smoke_run_begins_with_a_cluster_beside_which_others_are_computed(tmp_path: Path) -> None:
+def test_a_smoke_run_begins_with_clusters_beside_which_others_are_computed(tmp_path: Path) -> None:
     (computed,) = find(["intervals/dag-delay"])
     watcher = make(RecordStore(tmp_path), measured("stock/one"), measured("stock/two"), computed)
     order = [name for name, _ in watcher.campaigns]
-    assert order == ["stock/one", "intervals/dag-delay", "stock/two"]
+    assert order == ["stock/one", "stock/two", "intervals/dag-delay"]
     assert all(run.patient for run in watcher.started), "its times decide nothing"
+
+
+@pytest.mark.parametrize("profile", [Profile.SMOKE, Profile.QUICK])
+def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
+    tmp_path: Path, profile: Profile
+) -> None:
+    """Elsewhere what is measured is disturbed as little as can be."""
+    (computed,) = find(["intervals/dag-delay"])
+    watcher = Watcher()
+    until = time.monotonic() + 30
+
+    def waits(point: Point, context: Context) -> Outcome:
+        context.progress("waiting")
+        while profile is Profile.SMOKE and not watcher.campaigns and time.monotonic() < until:
+            context.progress("waiting")
+        return Outcome(values={"y": len(watcher.campaigns)})
+
+    long = replace(computed, seconds_per_run=dict.fromkeys(Profile, 60.0))
+    patient = measured("stock/patient", patient=True, run=waits)
+    settings = RunSettings(profile=profile, repeats=1)
+    make(RecordStore(tmp_path), patient, long, settings=settings, watcher=watcher)
+    order = [name for name, _ in watcher.campaigns]
+    brief = profile is Profile.SMOKE
+    assert (order[0] == computed.id) == brief
+    assert sorted(order) == [computed.id, "stock/patient"], "each is told of once"
+    seen = [r.values["y"] for r in watcher.finished if r.experiment == "stock/patient"]
+    assert max(seen) == brief
 
 
 def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Path) -> None:
@@ -379,6 +407,8 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
     patient = planned(measured("stock/toy", patient=True))
     assert ahead_of([patient, patient, *runs], 0) == [2, 4]
+    skipped = replace(planned(live), skipped="its failures need cut")
+    assert ahead_of([skipped, *runs], 0) == [1, 3], "nothing is measured there"
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
@@ -470,6 +500,51 @@ class Applications:
 
     def kept_by(self, pool: ClusterPool, name: str) -> str:
         return pool.keep(name, lambda: self.start(name), self.check, self.events.append)
+
+
+class ShapedCluster:
+    """What a pool asks of a cluster of which nothing runs."""
+
+    def __init__(self, spec: ClusterSpec, events: list[str], *, elastic: bool) -> None:
+        self.spec, self._events, self._elastic = spec, events, elastic
+
+    def start(self, report: Any) -> None:
+        self._events.append(f"start {self.spec.racks}")
+
+    def restore(self, report: Any) -> None:
+        self._events.append("restore")
+
+    def tidy(self) -> None:
+        pass
+
+    def reshape(self, spec: ClusterSpec, report: Any) -> bool:
+        if spec.racks > 5:
+            raise EnvironmentFailure("a worker died", remedy="look at its log")
+        if self._elastic:
+            self._events.append(f"reshape {spec.racks}")
+            self.spec = spec
+        return self._elastic
+
+    def stop(self) -> None:
+        self._events.append(f"stop {self.spec.racks}")
+
+
+@pytest.mark.parametrize("elastic", [True, False])
+def test_a_warm_cluster_gets_another_shape_where_it_can(elastic: bool) -> None:
+    events: list[str] = []
+    pool = ClusterPool(lambda spec: cast(Cluster, ShapedCluster(spec, events, elastic=elastic)))
+    applications = Applications()
+    applications.events = events
+    for racks in (2, 2, 3, 6):
+        pool.get(ClusterSpec(racks=racks), lambda _: None)
+        applications.kept_by(pool, str(racks))
+    pool.close()
+    anew = ["stop 2", "start 3"]
+    assert events == [
+        *("start 2", "start 2", "restore", "stop 2"),
+        *(["reshape 3"] if elastic else anew),
+        *("start 3", "stop 3", "stop 3", "start 6", "start 6", "stop 6", "stop 6"),
+    ], "what runs on the nodes is ended before they are"
 
 
 def test_applications_are_kept_while_they_are_of_use() -> None:

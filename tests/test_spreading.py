@@ -22,7 +22,8 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context
 from harness.results.record import Outcome, Point, Profile, Record
 from harness.results.store import RecordStore
-from harness.runner import Runner, RunSettings
+from harness.runner import Runner
+from harness.runs import RunSettings
 from harness.spreading import SpreadOut, write_archive
 from tests.engines.test_spread import Alone
 from tests.toys import Watcher

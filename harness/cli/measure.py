@@ -30,7 +30,8 @@ from harness.report.verdicts import SMOKE_DECIDES, Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.runner import PlannedRun, Runner, RunSettings, seconds_left
+from harness.runner import Runner
+from harness.runs import PlannedRun, RunSettings, seconds_left
 from harness.spreading import SpreadOut
 from harness.text import format_duration
 

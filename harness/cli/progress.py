@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from harness.experiment import Experiment
 from harness.results.record import OK, Point, Record
 from harness.results.store import Campaign
-from harness.runner import PlannedRun
+from harness.runs import PlannedRun
 from harness.text import format_duration
 
 _PLAIN_INTERVAL_S = 10.0
@@ -26,7 +26,7 @@ _LONGEST_POINT = 60
 
 
 class ProgressDisplay:
-    """An `harness.runner.RunObserver`: two live lines on a terminal, plain lines elsewhere."""
+    """An `harness.runs.RunObserver`: two live lines on a terminal, plain lines elsewhere."""
 
     def __init__(self, on_experiment: Callable[[Experiment, Campaign], None]) -> None:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -57,7 +57,7 @@ class ProgressDisplay:
             self._progress.start()
 
     def run_started(self, run: PlannedRun) -> None:
-        self._current = f"{run.experiment.id} {point_words(run.experiment, run.point)}".strip()
+        self._current = _words(run)
         self._last_line -= _PLAIN_INTERVAL_S - _PLAIN_START_S
         self.stage("starting", None, None, None)
 
@@ -91,7 +91,7 @@ class ProgressDisplay:
         if record.status != OK:
             first = (record.reason or "").strip().splitlines()
             self._console.print(
-                f"{self._current}: {record.status}: {first[-1] if first else ''}", markup=False
+                f"{_words(run)}: {record.status}: {first[-1] if first else ''}", markup=False
             )
 
     def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
@@ -106,6 +106,10 @@ class ProgressDisplay:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+def _words(run: PlannedRun) -> str:
+    return f"{run.experiment.id} {point_words(run.experiment, run.point)}".strip()
 
 
 def point_words(experiment: Experiment, point: Point) -> str:

@@ -15,7 +15,8 @@ from harness.notebook.cards import Card, drawing, show
 from harness.results.library import Library
 from harness.results.record import Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.runner import PlannedRun, Runner, RunSettings
+from harness.runner import Runner
+from harness.runs import PlannedRun, RunSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,7 +26,8 @@ from harness.results import load
 from harness.results.record import OK, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.results.tables import Results
-from harness.runner import Runner, RunSettings
+from harness.runner import Runner
+from harness.runs import RunSettings
 from tests.engines.test_toy import made_when_named
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker

@@ -23,7 +23,7 @@ from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.results.tables import Results
-from harness.runner import RunSettings
+from harness.runs import RunSettings
 from tests.test_runner import SMOKE, make
 from tests.toys import claims, draw, square, toy
 
