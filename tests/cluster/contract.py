@@ -155,6 +155,7 @@ class ClusterContract:
         cluster.apply(Action.RESUME, "r2")
         eventually(lambda: all(cluster.alive().values()))
 
+    @pytest.mark.deep
     def test_another_shape_has_new_nodes_and_the_same_servers(
         self, cluster: Cluster, tmp_path: Path
     ) -> None:

@@ -99,6 +99,7 @@ class TestLocalCluster(ClusterContract):
             client.get("contract")
 
     @pytest.mark.deep
+    @pytest.mark.deep
     def test_the_master_refuses_a_driver_without_the_secret(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:

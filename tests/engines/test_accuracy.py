@@ -91,11 +91,14 @@ STANDING = [(0.0, 4, "1 2 3"), (0.0, 6, "9"), (1.0, 4, "1")]
 @pytest.mark.parametrize(
     ("workload", "rows", "bent", "share"),
     [
-        (world_cup(), TOP, (0.0, "4:9 2:8 1:5"), 4 / 5),
-        (traffic_jams(), JAMS, (0.0, "3 9"), 3 / 5),
-        (accidents(), STANDING, (0.0, 4, "2 3 7"), 4 / 5),
+        pytest.param(world_cup(), TOP, (0.0, "4:9 2:8 1:5"), 4 / 5, id="world-cup"),
+        pytest.param(
+            traffic_jams(), JAMS, (0.0, "3 9"), 3 / 5, id="traffic-jams", marks=pytest.mark.deep
+        ),
+        pytest.param(
+            accidents(), STANDING, (0.0, 4, "2 3 7"), 4 / 5, id="accidents", marks=pytest.mark.deep
+        ),
     ],
-    ids=["world-cup", "traffic-jams", "accidents"],
 )
 def test_equal_output_is_accurate_and_tampered_output_is_not(
     spark: SparkSession,

@@ -166,6 +166,7 @@ def test_what_a_machine_holds_is_found_by_the_same_passes(
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_the_twin_comes_second_in_every_other_repetition(
     measured: Callable[..., Outcome],
 ) -> None:
@@ -176,6 +177,7 @@ def test_the_twin_comes_second_in_every_other_repetition(
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_the_conditions_of_both_passes_are_kept(
     measured: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +203,7 @@ def test_an_engine_that_forgets_is_found_out(
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_an_engine_that_hangs_after_a_failure_did_not_recover(
     measured: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +221,7 @@ def test_an_engine_that_hangs_after_a_failure_did_not_recover(
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_an_engine_that_is_slow_by_itself_has_not_stalled(
     measured: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
 from workloads.base import Reference
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")
