@@ -46,7 +46,7 @@ AFTER_A_CHANGE = (
     Part(
         name="without servers",
         arguments=(
-            *("-m", "not cluster and not deep", "-n", "4", "--dist", "loadgroup"),
+            *("-m", "not cluster and not deep", "-n", "3", "--dist", "loadgroup"),
             *("-p", "no:benchmark", BRIEF),
         ),
     ),

@@ -8,6 +8,7 @@ import pytest
 
 from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.trial import Disturb, Disturbance
+from tests.levels import amount
 from tests.tasks.live import endurance, kill, trial
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
@@ -29,8 +30,9 @@ def test_a_frozen_node_is_replaced_by_its_silence(engine: TaskEngine, tmp_path: 
     assert any("connection" not in noted.note.why for noted in engine.lost_primaries())
 
 
-def test_twenty_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
+def test_kills_at_random(engine: TaskEngine, tmp_path: Path) -> None:
     """Under one contender after the other, with racks, the coordinator and frozen nodes."""
-    tally = endurance(engine, tmp_path, seed=1).until(20)
-    assert tally.kills >= 20
+    kills = amount(20)
+    tally = endurance(engine, tmp_path, seed=1).until(kills)
+    assert tally.kills >= kills
     assert tally.failures == 0, tally

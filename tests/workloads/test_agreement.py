@@ -250,6 +250,7 @@ def test_query_equals_operators(spark: SparkSession, name: str, data: st.DataObj
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("name", CASES)
 def test_query_equals_operators_on_generated_records(spark: SparkSession, name: str) -> None:
     case = CASES[name]
