@@ -52,15 +52,20 @@ class PlannedRun:
     """Whether nothing is decided by how long it takes."""
 
     @property
+    def to_make(self) -> bool:
+        """Whether there is anything to be measured or computed."""
+        return self.skipped is None and not self.done
+
+    @property
     def computed(self) -> bool:
         """Whether another process may make it, beside others of its kind."""
         alone = self.experiment.alone and not self.patient
-        return self.skipped is None and not self.done and not alone and takes(self.experiment)
+        return self.to_make and not alone and takes(self.experiment)
 
     @property
     def bears_others(self) -> bool:
         """Whether computed runs may be made while it is measured."""
-        return self.skipped is None and not self.done and self.patient
+        return self.to_make and self.patient
 
 
 class RunObserver(Protocol):
@@ -206,7 +211,7 @@ def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
         run = runs[number]
         if run.computed:
             found.append(number)
-        elif not (run.done or run.skipped or run.bears_others):
+        elif run.to_make and not run.patient:
             break
     return found
 

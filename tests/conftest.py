@@ -24,7 +24,7 @@ settings.load_profile("faultline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where two processes run the tests by group (xdist's ``loadgroup``), what shares something
+    """Where several processes run the tests by group (xdist's ``loadgroup``), what shares something
     that is dear stays in one: the Spark session, and the smoke grids of a module."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):

@@ -10,6 +10,12 @@ _TOP_100 = (
     "come out first: with a fifth of the requests the answer is almost whole. OF and IC count "
     "requests, so the accuracy is far above them."
 )
+_NO_COMMON_RATE = (
+    "Quick makes one run of the stock engine below saturation under this workload, and its "
+    "latency rose by half a second while it ran: more than the 0.3 s up to which a run "
+    "counts as keeping up. So there is no rate at which both do. Whether the machine was "
+    "busy then or the rate too high is not known; the paper profile has more rates."
+)
 _RESTORED = (
     "Each simulated node has its own cores. Here two cores have to take back the memory of "
     "15 killed processes, 10 to 30 ms of a core each, while 15 tasks take over, or find, "
@@ -30,19 +36,9 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "live/engines": {
         "Top 100: at a median latency of 1 s or less a core of the task engine does at least "
         "ten times the records of the stock engine's best setting at a rate that it keeps up "
-        "with, whatever latency that has.": (
-            "Quick makes one run of the stock engine below saturation under this workload, and its "
-            "latency rose by half a second while it ran: more than the 0.3 s up to which a run "
-            "counts as keeping up. So there is no rate at which both do. Whether the machine was "
-            "busy then or the rate too high is not known; the paper profile has more rates."
-        ),
+        "with, whatever latency that has.": _NO_COMMON_RATE,
         "Top 100: at a rate that both keep up with, the task engine's median latency is at "
-        "most a tenth of that of the stock engine's fastest setting.": (
-            "Quick makes one run of the stock engine below saturation under this workload, and its "
-            "latency rose by half a second while it ran: more than the 0.3 s up to which a run "
-            "counts as keeping up. So there is no rate at which both do. Whether the machine was "
-            "busy then or the rate too high is not known; the paper profile has more rates."
-        ),
+        "most a tenth of that of the stock engine's fastest setting.": _NO_COMMON_RATE,
     },
     "live/partial-replication": {
         "PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0": (

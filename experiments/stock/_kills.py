@@ -415,9 +415,9 @@ def shorter(one: float | None, other: float | None) -> bool | None:
 
 def _grows(runs: pd.DataFrame) -> list[Claim]:
     """Asked where a grid has several intervals: the paper profile."""
-    mine = runs[runs["scheme"] == "checkpoint"]
     if runs["interval_s"].nunique() < 2:
         return []
+    mine = runs[runs["scheme"] == "checkpoint"]
     means = {
         float(interval_s): mean_recovery(mine[mine["interval_s"] == interval_s])
         for interval_s in mine["interval_s"].unique()
