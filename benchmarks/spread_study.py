@@ -20,10 +20,10 @@ from time import perf_counter
 import click
 
 from harness.cluster.backends import find_backend
-from harness.engines.simulated.campaign import Choice, reports
-from harness.engines.simulated.run import SimulatedRun
-from harness.engines.simulated.spread import spread_reports
 from harness.environment.cache import to_stderr
+from harness.simulator.campaign import Choice, reports
+from harness.simulator.run import SimulatedRun
+from harness.simulator.spread import spread_reports
 
 WARM = 0.2
 """The share of the seeds that is not counted in a rate."""

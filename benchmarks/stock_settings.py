@@ -23,11 +23,11 @@ from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Engine, Setup
-from harness.engines.passes import Pass, PassPlan, PassRecord
 from harness.engines.structured.driver import PARTS
 from harness.engines.structured.engine import running_applications
 from harness.experiment import Context
 from harness.failures.schedule import NO_FAILURES
+from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
 from workloads.wordcount import word_count
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from harness.planning.catalogue import planner
 from harness.planning.greedy import Greedy
+from harness.planning.planners import planner
 from harness.planning.structure_aware import StructureAware
 from harness.seeds import generator
 from harness.topology.fidelity import Evaluator, output_fidelity

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from harness.engines.simulated.campaign import Choice
-from harness.engines.simulated.campaign import reports as reports_of
-from harness.engines.simulated.draw import draw
-from harness.engines.simulated.kernel import MESSAGE, Kernel
-from harness.engines.simulated.options import Options
-from harness.engines.simulated.run import simulate
-from harness.engines.simulated.topologies import layered
 from harness.protocol.schemes import SCHEMES
+from harness.simulator.campaign import Choice
+from harness.simulator.campaign import reports as reports_of
+from harness.simulator.draw import draw
+from harness.simulator.kernel import MESSAGE, Kernel
+from harness.simulator.options import Options
+from harness.simulator.run import simulate
+from harness.simulator.topologies import layered
 
 SEEDS = range(6)
 BARE = 100_000

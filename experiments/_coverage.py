@@ -90,7 +90,7 @@ COVERAGE: Sequence[Coverage] = (
     Coverage("ppa", "an order of magnitude over greedy", "the conclusion's number",
              ("ppa/random-topologies",)),
     Coverage("ppa", "heartbeats, progress, recovery latency", "how the papers measure",
-             ("harness/engines/restoration.py", "experiments/ppa/_recovery.py"),
+             ("harness/hosting/restoration.py", "experiments/ppa/_recovery.py"),
              "5 s until a failure is suspected; from there until the progress vector is back."),
     Coverage("ppa", "output loss, OF, IC", "equations 1 to 4, and IC of Bellavista et al.",
              ("harness/topology/fidelity.py", "tests/topology/oracle.py"),

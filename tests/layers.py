@@ -16,22 +16,26 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "the nightly gate against an earlier revision; which scheme for a job, with reasons",
     ),
     (
-        [
-            "harness.report",
-            "harness.runner",
-            "harness.runs",
-            "harness.pool",
-            "harness.computing",
-            "harness.spreading",
-            "harness.catalogue",
-        ],
-        "finds experiments, plans and makes their runs, judges claims, writes the report",
+        ["harness.report"],
+        "tables, figures and verdicts as pages; claims of several sets side by side",
     ),
-    (["experiments"], "one module a figure: grid, run, table, drawing, claims"),
+    (
+        ["harness.running"],
+        "experiments found, runs planned and made, also in processes or on Spark; the warm cluster",
+    ),
+    (["experiments"], "one module a figure: what is measured, then what is shown"),
+    (
+        ["harness.judging", "harness.endurance"],
+        "one run of any engine and its judge (`run`, `passes`, `outcome`); random kills at length",
+    ),
     (
         ["harness.engines"],
-        "the systems under test behind one contract (`base`), and what measures any of them: "
-        "`run`, `passes`, `outcome`",
+        "the systems under test behind one contract (`base`), and their list (`kinds`)",
+    ),
+    (["harness.simulator"], "the protocol in virtual time: world, faults, checkers"),
+    (
+        ["harness.hosting"],
+        "the work that every host of the protocol shares: an effect's answers, programs, bytes",
     ),
     (
         ["harness.failures", "harness.load"],

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from harness.catalogue import estimate_s
 from harness.experiment import Experiment
 from harness.results.record import Profile
+from harness.running.discovery import estimate_s
 
 BRIEF = "brief"
 BRIEFLY = 4

@@ -80,7 +80,7 @@ ENTRY = Entry(
 '''
     },
     shows="""
-from workloads.catalogue import workload_entry
+from workloads.entries import workload_entry
 made = workload_entry("lengths").make(seed=1)
 assert made.reference.build().columns == ["window_start", "length", "count"]
 """,
@@ -130,7 +130,7 @@ class Last(Planner):
 '''
     },
     inserted={
-        "harness/planning/catalogue.py": (
+        "harness/planning/planners.py": (
             '    Entry(\n        name="inc",',
             '    Entry(\n        name="last",\n        label="last",\n'
             "        decides=Decides.REPLICATION,\n"
@@ -143,7 +143,7 @@ class Last(Planner):
         ),
     },
     shows="""
-from harness.planning.catalogue import Decides, names
+from harness.planning.planners import Decides, names
 assert "last" in names(Decides.REPLICATION)
 """,
     run=("plan", "topology.yaml", "--budget", "50%", "--planner", "last"),
@@ -198,7 +198,7 @@ EXPERIMENT = Experiment(
     },
     inserted={"experiments/README.md": ("# Experiments", "")},
     shows="""
-from harness.catalogue import catalogue_markdown, find
+from harness.running.discovery import catalogue_markdown, find
 assert find(["intervals/squares"])
 assert "./faultline run intervals/squares" in catalogue_markdown()
 """,

@@ -10,15 +10,15 @@ from pathlib import Path
 import click
 import pytest
 
-from harness.catalogue import all_experiments, find
 from harness.cli.main import COMMANDS, cli
 from harness.cli.plan import command as plan
 from harness.cli.simulate import command as simulate
 from harness.cluster.base import Action, ClusterSpec
-from harness.engines.simulated.options import FaultKind
-from harness.engines.simulated.topologies import TOPOLOGIES
 from harness.failures.files import read_schedule
 from harness.results.provenance import ROOT
+from harness.running.discovery import all_experiments, find
+from harness.simulator.options import FaultKind
+from harness.simulator.topologies import TOPOLOGIES
 from harness.topology.text import from_yaml_text
 
 DOCUMENTS = [

@@ -13,7 +13,7 @@ from harness.experiment import Context, Experiment, Origin
 from harness.results.record import Outcome, Point, Profile, Record
 from harness.results.store import Campaign
 from harness.results.tables import Results
-from harness.runs import PlannedRun
+from harness.running.plan import PlannedRun
 
 
 def table(results: Results) -> pd.DataFrame:

@@ -232,7 +232,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A workload of the tree, as `workloads.catalogue` lists it."""
+    """A workload of the tree, as `workloads.entries` lists it."""
 
     name: str
     """`Workload.name` of what ``make`` builds."""

@@ -62,7 +62,7 @@ class Passes:
 
     def _opened(self, name: str) -> Engine:
         from harness.engines.base import Setup
-        from harness.engines.catalogue import find_engine
+        from harness.engines.kinds import find_engine
 
         setup = Setup(scheme="checkpoint")
         engine: Engine = self._stack.enter_context(find_engine(name).open(setup, self._cluster))
@@ -70,8 +70,8 @@ class Passes:
         return engine
 
     def _once(self, name: str, seconds: float) -> dict[str, float]:
-        from harness.engines.passes import Pass, PassPlan
         from harness.failures.schedule import NO_FAILURES
+        from harness.judging.passes import Pass, PassPlan
         from harness.load.profile import RateProfile
         from workloads.wordcount import word_count
 

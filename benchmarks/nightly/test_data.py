@@ -85,7 +85,7 @@ def test_load_generator(measure: Measure) -> None:
 def test_codec(measure: Measure) -> None:
     import pyarrow as pa
 
-    from harness.engines.codec import decode, encode
+    from harness.hosting.codec import decode, encode
 
     words = ["failover", "rack", "checkpoint", "replica"] * 500
     table = pa.table({"word": words, "count": list(range(len(words)))})

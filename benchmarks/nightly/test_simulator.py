@@ -11,7 +11,7 @@ EVENTS = 10_000
 
 
 def test_simulator_kernel(measure: Measure) -> None:
-    from harness.engines.simulated.kernel import MESSAGE, Kernel
+    from harness.simulator.kernel import MESSAGE, Kernel
 
     def run() -> None:
         kernel = Kernel()
@@ -28,8 +28,8 @@ def test_simulator_kernel(measure: Measure) -> None:
 
 
 def test_simulated_schedule(measure: Measure) -> None:
-    from harness.engines.simulated.campaign import Choice
-    from harness.engines.simulated.run import simulate
+    from harness.simulator.campaign import Choice
+    from harness.simulator.run import simulate
 
     choice = Choice(first_seed=1, last_seed=1, scheme="ppa", topology="recovery")
     options = choice.options(1)

@@ -1,4 +1,4 @@
-"""What was found out about verdicts of this group: see `harness.catalogue.reasons`."""
+"""What was found out about verdicts of this group: see `harness.running.discovery.reasons`."""
 
 from __future__ import annotations
 

@@ -16,12 +16,6 @@ from typing import Any
 
 import pandas as pd
 
-from harness.engines.simulated.checkers import Bystander
-from harness.engines.simulated.observing import Observer
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import SeriesOperator, digests
-from harness.engines.simulated.topologies import layered
-from harness.engines.simulated.world import World
 from harness.protocol import inputs as told
 from harness.protocol.effects import Kind
 from harness.protocol.operators import TaskOperator
@@ -39,6 +33,12 @@ from harness.protocol.scheme import (
 from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
 from harness.results.record import Point, Profile
+from harness.simulator.checkers import Bystander
+from harness.simulator.observing import Observer
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import SeriesOperator, digests
+from harness.simulator.topologies import layered
+from harness.simulator.world import World
 
 PAPER = "Balazinska et al., SIGMOD 2005"
 PROCESS_US = 22

@@ -16,13 +16,13 @@ import pandas as pd
 
 from experiments.dpc import _shared
 from harness.claims import Claim, ClaimKind
-from harness.engines.simulated.draw import draw as draw_schedule
-from harness.engines.simulated.run import simulate
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, stamp
 from harness.protocol.scheme import Policy
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
+from harness.simulator.draw import draw as draw_schedule
+from harness.simulator.run import simulate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.figures.style import BLUE, GREEN, ORANGE, VERMILION, Look
-from harness.planning.catalogue import scheduler
+from harness.planning.planners import scheduler
 from harness.planning.rppg import FaultToleranceCosts, acker_count, rppg
 from harness.planning.schedulers import STORE, acker, replica_of
 from harness.planning.tiers import PlacedTask, TieredNetwork, paper_network

@@ -17,9 +17,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy, topology
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import counts
-from harness.engines.simulated.world import World
 from harness.experiment import Context
 from harness.planning.schedulers import STORE, replica_of
 from harness.protocol.effects import Kind
@@ -28,6 +25,9 @@ from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
 from harness.results.record import Point
 from harness.results.tables import Results
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import counts
+from harness.simulator.world import World
 
 INPUT_S, DRAIN_S = 60, 30
 FAILURE_S = 30

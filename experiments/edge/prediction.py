@@ -21,7 +21,7 @@ from experiments.edge._deployment import MASTER
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, BLUE, GREY, stamp
-from harness.planning.catalogue import scheduler
+from harness.planning.planners import scheduler
 from harness.planning.rppg import rppg
 from harness.planning.schedulers import STORE
 from harness.planning.tiers import RecoveryModel, recovery_time_s

@@ -12,7 +12,7 @@ from harness.claims import Claim, ClaimKind
 from harness.results.tables import Results
 
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
-"""Columns of `harness.engines.run.together`'s table of passes that `equal_output` reads."""
+"""Columns of `harness.judging.run.together`'s table of passes that `equal_output` reads."""
 FAR = 2.0
 """Simulated and measured latency are near if neither is more than so many times the other, or if
 they are less than `NEAR_S` apart."""

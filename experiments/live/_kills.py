@@ -17,8 +17,8 @@ from harness.results.record import Outcome
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.engines.passes import PassRecord
     from harness.experiment import Context
+    from harness.judging.passes import PassRecord
     from workloads.base import Workload
 
 KILL_GAP_S = 2.5
@@ -44,8 +44,8 @@ def measure_kills(
     is back: those numbered ``victims`` in turn, by default all."""
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
-    from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import FailureEvent, Schedule
+    from harness.judging.passes import Pass, PassPlan
     from harness.load.profile import RateProfile
 
     nodes = engine.targets()

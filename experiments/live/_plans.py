@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from experiments.stock._workloads import SEGMENTS, TRAFFIC_BEFORE_S, USERS
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.planning.rppg import FaultToleranceCosts, rppg
 from harness.planning.tiers import Link, PlacedTask, Tier, TieredNetwork, TieredNode
 from harness.topology.model import Topology

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.engines.passes import PassRecord
     from harness.experiment import Context
+    from harness.judging.passes import PassRecord
     from workloads.base import Workload
 
 SATURATION = "saturation"
@@ -87,8 +87,8 @@ def measure_rate(
     stock: bool,
 ) -> Outcome:
     """Warm up, then one pass that counts."""
-    from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
+    from harness.judging.passes import Pass, PassPlan
     from harness.load.profile import RateProfile
 
     load_s, first_s, stock_s = LOAD_S[context.profile]

@@ -30,8 +30,8 @@ def warm(
 ) -> tuple[Engine, Cluster]:
     """The engine of that name under a scheme, kept warm between the runs of a command."""
     from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
-    from harness.engines.run import warm_engine
+    from harness.engines.kinds import find_engine
+    from harness.judging.run import warm_engine
 
     cluster = context.cluster(SPEC)
     brief = context.profile is Profile.SMOKE

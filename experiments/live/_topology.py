@@ -20,17 +20,17 @@ import pandas as pd
 from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS_PER_SOURCE_NODE
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
-from harness.engines.restoration import Restorations
-from harness.engines.run import LiveRun
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import counts
-from harness.engines.simulated.world import World
 from harness.failures.schedule import FailureEvent, Schedule
+from harness.hosting.restoration import Restorations
+from harness.judging.run import LiveRun
 from harness.protocol.planned import wiring_of
 from harness.protocol.registry import NodeInfo
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Point
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import counts
+from harness.simulator.world import World
 from harness.topology import named
 from workloads.synthetic import synthetic
 

@@ -22,10 +22,10 @@ from experiments.ppa import _random
 from experiments.ppa._recovery import RATES, SOURCES
 from experiments.ppa.checkpoint_cost import PROHIBITIVE, WINDOW_S
 from harness.claims import Claim, ClaimKind
-from harness.engines.run import Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import BLUE, VERMILION, not_measured, stamp
+from harness.judging.run import Variant, measure_each, together
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 

@@ -32,9 +32,9 @@ from experiments.live._topology import SPEC, kept
 from harness.claims import Claim
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.planning.schedulers import STORE, replica_of
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results

@@ -22,11 +22,11 @@ from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
-from harness.engines.run import LiveRun, Variant, lacking, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.generators import Repair, exponential, one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import GREY, SCHEMES, Look
+from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results

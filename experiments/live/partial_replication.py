@@ -21,9 +21,9 @@ from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
 from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
 from harness.claims import Claim, ClaimKind
-from harness.engines.run import Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, stamp
+from harness.judging.run import Variant, measure_each, together
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 

@@ -24,10 +24,10 @@ from experiments.stock.partition import FAILURES, schedule
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
-from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import GREY, ORANGE, SCHEMES, Look, stamp
+from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from workloads.base import Workload

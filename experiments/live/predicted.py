@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.engines.restoration import Noted, Restoration
-    from harness.engines.simulated.options import Options
+    from harness.hosting.restoration import Noted, Restoration
     from harness.results.tables import Results
+    from harness.simulator.options import Options
     from workloads.base import Workload
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
@@ -96,8 +96,8 @@ def _words() -> Workload:
 def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     """From a pass without failures, and from what needs no engine."""
     from harness.engines.base import EventKind
-    from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
+    from harness.judging.passes import Pass, PassPlan
     from harness.load.profile import RateProfile
 
     workload = _words()
@@ -136,9 +136,9 @@ def predict(
 ) -> pd.DataFrame:
     """A row per kill in virtual time: the ``tasks`` that were lost, and `STEPS` of the one that was
     back last; null if the node had no task."""
-    from harness.engines.restoration import Restorations
-    from harness.engines.simulated.synthetic import counts
-    from harness.engines.simulated.world import World
+    from harness.hosting.restoration import Restorations
+    from harness.simulator.synthetic import counts
+    from harness.simulator.world import World
 
     options = simulated_kills(scheme, nodes, costs, kills)
     world = World(options, counts(options), validate=False, notes_progress=True, kept=0)
@@ -155,7 +155,7 @@ def predict(
 
 
 def _steps_ms(ways: Sequence[Restoration], notes: Sequence[Noted]) -> dict[str, float]:
-    from harness.engines.steps import steps_of
+    from harness.hosting.steps import steps_of
 
     every = [steps_of(way, notes) for way in ways]
     whole = [steps for steps in every if steps is not None]
@@ -171,10 +171,10 @@ def simulated_kills(
     scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
 ) -> Options:
     """The topology, placement and scheme of the live run, and its kills."""
-    from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
     from harness.protocol.planned import wiring_of
     from harness.protocol.registry import NodeInfo
     from harness.protocol.schemes import make_scheme
+    from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
 
     program = program_at(_words(), INTERVAL_S)
     wiring = wiring_of(program.topology, {"count": program.timeline.batches_per_window})

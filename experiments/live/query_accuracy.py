@@ -26,13 +26,13 @@ from experiments.ppa.query_fidelity import CONTESTANTS
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
-from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.figures.style import BLUE, VERMILION, stamp
+from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.planning.base import ReplicationPlan
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.fidelity import Objective

@@ -26,8 +26,8 @@ from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, 
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
 from harness.claims import Claim, ClaimKind
-from harness.engines.run import Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
+from harness.judging.run import Variant, measure_each, together
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 

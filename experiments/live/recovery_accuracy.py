@@ -33,12 +33,12 @@ from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
 from harness.claims import Claim, ClaimKind
 from harness.engines.base import Setup
-from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import PLANNERS, stamp
-from harness.planning.catalogue import recovery_order
+from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.planning.incremental import fidelity_curve
+from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.model import Topology

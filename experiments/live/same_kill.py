@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from harness.engines.passes import PassRecord
+    from harness.judging.passes import PassRecord
     from harness.results.tables import Results
     from workloads.base import Workload
 
@@ -67,9 +67,9 @@ def run(point: Point, context: Context) -> Outcome:
     from experiments.live._kills import compare
     from experiments.live._rates import STOCK, WATERMARK_S
     from harness.engines.deliveries import relative_windows
-    from harness.engines.passes import Pass, PassPlan
     from harness.failures.generators import one_target
     from harness.failures.schedule import NO_FAILURES
+    from harness.judging.passes import Pass, PassPlan
     from harness.load.profile import RateProfile
     from workloads.wordcount import word_count
 

@@ -58,7 +58,7 @@ def run(point: Point, context: Context) -> Outcome:
     """Start everything, then one pass at each rate."""
     from harness.cluster.base import ClusterSpec
     from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
+    from harness.engines.kinds import find_engine
 
     nodes = NODES_PER_WORKER if context.profile is not Profile.SMOKE else 3
     spec = ClusterSpec(
@@ -103,8 +103,8 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
 def _pass(engine: Engine, cluster: Cluster, context: Context, rate: float) -> dict[str, float]:
     """Cores by part while the load flows, their sum, `LOOPS`, and how many results are missing."""
     from experiments.live._cpu import CpuWatch, cpu_s, loops_s
-    from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
+    from harness.judging.passes import Pass, PassPlan
     from harness.load.profile import RateProfile
     from workloads.synthetic import synthetic
 

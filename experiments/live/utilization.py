@@ -27,11 +27,11 @@ from experiments.live._six_nodes import SPEC, kept
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.engines.run import LiveRun, Variant, measure_each, together
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLACK, BLUE, VERMILION, stamp
 from harness.intervals.utilization import CheckpointedSystem
+from harness.judging.run import LiveRun, Variant, measure_each, together
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator

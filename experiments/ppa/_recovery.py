@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.engines.restoration import Restorations
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import counts
-from harness.engines.simulated.world import World
+from harness.hosting.restoration import Restorations
 from harness.protocol.planned import wiring_of
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import counts
+from harness.simulator.world import World
 from harness.topology import named
 
 WINDOWS_S = (10, 30)

@@ -19,9 +19,9 @@ import pyarrow as pa
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
 from harness.claims import Claim, ClaimKind
-from harness.engines.codec import encode
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, VERMILION, stamp
+from harness.hosting.codec import encode
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator

@@ -27,7 +27,7 @@ from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREY, VERMILION, stamp
 from harness.planning.adaptation import adapt
 from harness.planning.base import flags
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.fidelity import Evaluator

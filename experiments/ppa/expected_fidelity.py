@@ -22,9 +22,9 @@ from harness.experiment import Context, Experiment, Origin
 from harness.failures.generators import BurstSizes
 from harness.figures.style import PLANNERS, stamp
 from harness.planning.base import flags
-from harness.planning.catalogue import planner
 from harness.planning.expected import Expected, Failures
 from harness.planning.optimum import expected_bound
+from harness.planning.planners import planner
 from harness.planning.refined import refined_for
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results

@@ -17,8 +17,8 @@ from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import PLANNERS, stamp
-from harness.planning.catalogue import planner
 from harness.planning.optimum import Optimum
+from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.generate import Specification

@@ -20,7 +20,7 @@ from experiments.ppa._accuracy import q1_topology
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import PLANNERS, stamp
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator

@@ -21,8 +21,8 @@ from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, stamp
-from harness.planning.catalogue import planner
 from harness.planning.incremental import Incremental, fidelity_curve
+from harness.planning.planners import planner
 from harness.planning.readings import PRINTED, QUICK, Readings
 from harness.planning.structure_aware import StructureAware
 from harness.results.record import Outcome, Point, Profile

@@ -15,7 +15,7 @@ from experiments.ppa import _accuracy, _random
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, VERMILION, stamp
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.topology.fidelity import Objective

@@ -13,7 +13,7 @@ import pandas as pd
 from experiments.ppa import _random
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 

@@ -16,8 +16,8 @@ from experiments.ppa import _accuracy, _random
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import PLANNERS, stamp
-from harness.planning.catalogue import Decides, names, recovery_order
 from harness.planning.incremental import area, fidelity_curve
+from harness.planning.planners import Decides, names, recovery_order
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 

@@ -22,8 +22,8 @@ from harness.claims import Claim, ClaimKind, region, shares
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.cells import draw_held
 from harness.figures.style import stamp
-from harness.planning.catalogue import planner
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
+from harness.planning.planners import planner
 from harness.planning.readings import PRINTED
 from harness.planning.structure_aware import StructureAware
 from harness.results.record import Outcome, Point, Profile

@@ -15,8 +15,6 @@ import pandas as pd
 
 from experiments.ppa import _recovery
 from harness.claims import Claim, ClaimKind
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.topologies import layered
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import SCHEMES, stamp
 from harness.protocol.registry import NodeInfo
@@ -24,6 +22,8 @@ from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.topologies import layered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

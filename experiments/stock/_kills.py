@@ -26,13 +26,13 @@ from experiments.stock._scale import (
 from harness.claims import Claim, ClaimKind
 from harness.cluster.base import Node
 from harness.engines.base import Setup
-from harness.engines.calibration import NOTHING_HELD, GridScale
-from harness.engines.disturbances import OF_ONE_FAILURE
-from harness.engines.run import LiveRun, measure
 from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import Schedule
+from harness.judging.calibration import NOTHING_HELD, GridScale
+from harness.judging.disturbances import OF_ONE_FAILURE
+from harness.judging.run import LiveRun, measure
 from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results

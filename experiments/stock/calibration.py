@@ -41,9 +41,9 @@ SETTLE_S = 3.0
 def run(point: Point, context: Context) -> Outcome:
     """Climb until a rung is held; in the smoke profile one rung, whatever comes of it."""
     from harness.engines.base import Setup
-    from harness.engines.calibration import calibrate, ladder
-    from harness.engines.run import LiveRun
     from harness.failures.schedule import NO_FAILURES
+    from harness.judging.calibration import calibrate, ladder
+    from harness.judging.run import LiveRun
 
     workload = own_workload(context)
     scale, smoke = SCALES[context.profile], context.profile is Profile.SMOKE
@@ -72,7 +72,7 @@ def table(results: Results) -> pd.DataFrame:
 
 def claims(table: pd.DataFrame) -> Sequence[Claim]:
     """What was held, and whether the grids had to be stretched for it."""
-    from harness.engines.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
+    from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 
     held, first = table[table["held"].astype(bool)], table.iloc[0]
     measured = {
@@ -118,7 +118,7 @@ def _lateness(step: pd.Series[Any]) -> str:
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Median and slowest window of every pass, in triggers, beside what is allowed."""
-    from harness.engines.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
+    from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 
     axes = figure.subplots()
     place = np.arange(len(table))

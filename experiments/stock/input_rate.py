@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from harness.engines.base import Engine
-    from harness.engines.passes import PassRecord
+    from harness.judging.passes import PassRecord
     from harness.load.plan import Stream
     from harness.load.profile import RateProfile
     from harness.results.tables import Results
@@ -63,8 +63,8 @@ def run(point: Point, context: Context) -> Outcome:
     """One workload: rates from the lowest up, on one warm engine, until it is saturated or
     the load generator cannot send faster."""
     from harness.engines.base import Setup
-    from harness.engines.catalogue import find_engine
-    from harness.engines.run import warm_engine
+    from harness.engines.kinds import find_engine
+    from harness.judging.run import warm_engine
     from harness.load.profile import RateProfile
 
     workload = workload_of(str(point["workload"]), context)
@@ -127,8 +127,8 @@ def _pass(
     directory: Path,
     context: Context,
 ) -> PassRecord:
-    from harness.engines.passes import Pass, PassPlan
     from harness.failures.schedule import NO_FAILURES
+    from harness.judging.passes import Pass, PassPlan
 
     name = f"rate-{rate.segments[0][1]:g}"
     plan = PassPlan(
@@ -175,7 +175,7 @@ def _due(stream: Stream, at_s: float) -> int:
 def latencies_s(record: PassRecord, workload: Workload) -> pd.Series[float]:
     """Arrival minus due time of each result's first version, for windows that a record of the
     load closed after the settling time."""
-    from harness.engines.outcome import settled_latency_s, with_latency
+    from harness.judging.outcome import settled_latency_s, with_latency
     from harness.measure.versions import versions
 
     first = versions(record.deliveries, workload.identity_in_run, workload.values).first

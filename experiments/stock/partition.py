@@ -33,10 +33,10 @@ from experiments.stock._scale import RATE_PER_S, SCALES, cluster_spec, keeps
 from harness.claims import Claim
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.engines.run import LiveRun, measure
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.figures.style import GREY, ORANGE, SCHEMES
+from harness.judging.run import LiveRun, measure
 from harness.results.record import Outcome, Point, Profile
 from workloads.wordcount import word_count
 

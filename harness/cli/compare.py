@@ -30,7 +30,7 @@ _SHORTEST = 12
 """Characters of a commit that are enough to tell it by."""
 _VERDICTS = {True: "holds", False: "does not hold", None: "not measured"}
 VARIANTS = "variants"
-"""The table of a run with several passes (`harness.engines.run.together`)."""
+"""The table of a run with several passes (`harness.judging.run.together`)."""
 
 
 @click.command("compare", epilog=_EPILOG, short_help="Compare two sets of results.")

@@ -65,10 +65,10 @@ def command(
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
+    from harness.endurance.draw import workloads_for
+    from harness.endurance.endure import Endurance, Tally
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
-    from harness.engines.tasks.draw import workloads_for
-    from harness.engines.tasks.endure import Endurance, Tally
     from harness.engines.tasks.engine import running_engine
     from workloads.base import load_workload_file
 

@@ -19,8 +19,8 @@ Examples:
 @json_option
 def command(markdown: bool, as_json: bool) -> None:
     """Show every experiment: its figure, where its numbers come from, how long it takes."""
-    from harness.catalogue import all_experiments, catalogue_markdown, estimate_s
     from harness.results.record import Profile
+    from harness.running.discovery import all_experiments, catalogue_markdown, estimate_s
     from harness.text import format_duration
 
     if markdown:

@@ -20,7 +20,6 @@ from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
 from harness.cluster.base import Cluster
 from harness.cluster.neighbours import warn_of_neighbours
-from harness.computing import SideBySide
 from harness.environment.cache import to_stderr
 from harness.errors import UsageError
 from harness.experiment import Experiment, Origin
@@ -30,9 +29,10 @@ from harness.report.verdicts import SMOKE_DECIDES, Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.runner import Runner
-from harness.runs import PlannedRun, RunSettings, seconds_left
-from harness.spreading import SpreadOut
+from harness.running.computed import SideBySide
+from harness.running.execution import Runner
+from harness.running.on_spark import SpreadOut
+from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
 
 DONE, FAILED_CLAIM, FAILED_ENVIRONMENT, INTERRUPTED = 0, 1, 3, 130

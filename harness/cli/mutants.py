@@ -19,7 +19,7 @@ _EPILOG = """\b
 Examples:
   ./faultline mutants harness/planning
   ./faultline mutants harness/protocol --count 40 --seed 7 --json
-  ./faultline mutants harness/engines/outcome.py --count 1000
+  ./faultline mutants harness/judging/outcome.py --count 1000
 """
 
 

@@ -16,7 +16,7 @@ from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from harness.runs import RunSettings
+    from harness.running.plan import RunSettings
 
 _NETWORK = "faultline.network"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -104,7 +104,7 @@ class Asked:
     def settings(self, **own: Any) -> RunSettings:
         """The runner's settings, with the command's ``own`` options of experiments; those that the
         user did not give are left out."""
-        from harness.runs import RunSettings
+        from harness.running.plan import RunSettings
 
         options = {
             "failures": self.failures,

@@ -12,7 +12,7 @@ import click
 
 from harness.cli.output import emit_json, json_option
 from harness.errors import UsageError
-from harness.planning.catalogue import BY_NAME, Decides, names
+from harness.planning.planners import BY_NAME, Decides, names
 
 if TYPE_CHECKING:
     from harness.planning.base import ReplicationPlan
@@ -88,7 +88,7 @@ def command(
     The plan is for the worst case, a correlated failure of every task outside it; its output
     fidelity says how much of the queries' output then still comes.
     """
-    from harness.planning.catalogue import planner
+    from harness.planning.planners import planner
 
     if draw is not None and draw.suffix not in (".svg", ".png"):
         raise UsageError(
@@ -161,7 +161,7 @@ def _planned(topology: Topology, name: str, budget: int, objective: str) -> dict
     """Everything that is reported, as it goes into ``--json``."""
     from time import perf_counter
 
-    from harness.planning.catalogue import planner
+    from harness.planning.planners import planner
     from harness.topology.fidelity import Objective
 
     aim, size = Objective(objective), f"{topology.task_count:,} tasks, {budget:,} units"

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from harness.experiment import Experiment
 from harness.results.record import OK, Point, Record
 from harness.results.store import Campaign
-from harness.runs import PlannedRun
+from harness.running.plan import PlannedRun
 from harness.text import format_duration
 
 _PLAIN_INTERVAL_S = 10.0
@@ -26,7 +26,7 @@ _LONGEST_POINT = 60
 
 
 class ProgressDisplay:
-    """An `harness.runs.RunObserver`: two live lines on a terminal, plain lines elsewhere."""
+    """A `RunObserver` with two live lines on a terminal and plain lines elsewhere."""
 
     def __init__(self, on_experiment: Callable[[Experiment, Campaign], None]) -> None:
         self._console = Console(file=sys.stderr, highlight=False, soft_wrap=True)

@@ -39,8 +39,8 @@ def command(paper: str | None, asked: Asked, as_json: bool) -> None:
     1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the environment
     failed.
     """
-    from harness.catalogue import to_reproduce
     from harness.cli.measure import measure
+    from harness.running.discovery import to_reproduce
 
     settings = asked.settings()
     sys.exit(measure(to_reproduce(paper, settings.profile), settings, asked, as_json=as_json))

@@ -63,8 +63,8 @@ def command(
     done, 1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the
     environment failed.
     """
-    from harness.catalogue import at_point, find
     from harness.cli.measure import Wide, measure
+    from harness.running.discovery import at_point, find
 
     settings, found = asked.settings(workload=workload), find(experiments)
     if point:

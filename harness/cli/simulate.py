@@ -18,8 +18,8 @@ from harness.protocol.schemes import SCHEMES
 from harness.text import did_you_mean, format_duration
 
 if TYPE_CHECKING:
-    from harness.engines.simulated.campaign import Choice, Tally
-    from harness.engines.simulated.run import SimulatedRun
+    from harness.simulator.campaign import Choice, Tally
+    from harness.simulator.run import SimulatedRun
 
 _EPILOG = f"""\b
 Schemes:    {" ".join(SCHEMES)}
@@ -100,7 +100,7 @@ def command(
     if draw_seed is not None:
         _draw(draw_seed, scheme, topology, numbers, picture, as_json)
         return
-    from harness.engines.simulated.campaign import Choice, run_campaign
+    from harness.simulator.campaign import Choice, run_campaign
 
     first, last = _seed_range(seeds)
     choice = Choice(
@@ -124,8 +124,8 @@ def command(
 def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally], None]) -> Tally:
     """The campaign on executors of a cluster that is started for it."""
     from harness.cluster.backends import find_backend
-    from harness.engines.simulated.campaign import tally_of
-    from harness.engines.simulated.spread import spread_reports
+    from harness.simulator.campaign import tally_of
+    from harness.simulator.spread import spread_reports
 
     place = find_backend(backend)
     spec = place.executors(workers)
@@ -136,7 +136,7 @@ def _spread(choice: Choice, backend: str, workers: int, watch: Callable[[Tally],
 
 
 def _check_names(scheme: str | None, topology: str | None) -> None:
-    from harness.engines.simulated.topologies import TOPOLOGIES
+    from harness.simulator.topologies import TOPOLOGIES
 
     for kind, name, known in (("scheme", scheme, SCHEMES), ("topology", topology, TOPOLOGIES)):
         if name is not None and name not in known:
@@ -208,8 +208,8 @@ def _replay_command(report: SimulatedRun, numbers: tuple[int, ...]) -> str:
 
 def _describe(choice: Choice, report: SimulatedRun) -> dict[str, Any]:
     """A violation, made smaller."""
-    from harness.engines.simulated.campaign import smallest
-    from harness.engines.simulated.draw import draw
+    from harness.simulator.campaign import smallest
+    from harness.simulator.draw import draw
 
     assert report.violation is not None
     numbers = smallest(choice, report.seed)
@@ -266,8 +266,8 @@ def _draw(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    from harness.engines.simulated.campaign import Choice
-    from harness.engines.simulated.picture import draw_run
+    from harness.simulator.campaign import Choice
+    from harness.simulator.picture import draw_run
 
     choice = Choice(
         first_seed=seed, last_seed=seed, scheme=scheme, topology=topology, faults=numbers

@@ -3,7 +3,7 @@
 A result directory has a lock, a machine has none: two commands with different ``--out``, or a
 cluster that was left up, share processor and disk. They are found by the register of clusters
 (`harness.cluster.ownership`), so each harness learns of the others whichever began first. Of
-another user's only the load is seen (`harness.engines.foreign`).
+another user's only the load is seen (`harness.judging.foreign`).
 """
 
 from __future__ import annotations

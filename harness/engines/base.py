@@ -1,8 +1,8 @@
 """The contract between a measurement and the engine under test.
 
-An `EngineKind` says what an engine can do and opens one; `harness.engines.catalogue` lists them.
+An `EngineKind` says what an engine can do and opens one; `harness.engines.kinds` lists them.
 An `Engine` is open under one scheme on one cluster, stays warm between passes, and runs one
-workload at a time. `harness.engines.passes` calls it in this order, once a pass::
+workload at a time. `harness.judging.passes` calls it in this order, once a pass::
 
     begin(work)            the topics exist and hold one marker a partition
     begins_at(instant)     when the load begins, told before its first record is sent

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.catalogue import all_experiments
 from harness.claims import Claim
 from harness.nightly.history import ClaimNight
 from harness.report.build import campaigns
 from harness.report.verdicts import assess
 from harness.results.store import RecordStore
+from harness.running.discovery import all_experiments
 
 LIVE = ("live", "stock")
 """Groups whose claims compare engines on real servers: their numbers are kept night by night."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.catalogue import all_experiments, find
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
 from harness.report.build import claim_rows, data_uri, picture
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import SHIPPED
 from harness.results.store import RecordStore
+from harness.running.discovery import all_experiments, find
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

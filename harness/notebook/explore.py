@@ -17,7 +17,7 @@ from harness.figures.style import BLUE, GREY, PLANNERS, SCHEMES, VERMILION, labe
 from harness.intervals.rivals import RIVALS
 from harness.intervals.utilization import CheckpointedSystem
 from harness.notebook.cards import Card, drawing
-from harness.planning.catalogue import planner
+from harness.planning.planners import planner
 from harness.results.library import Library, load
 from harness.text import format_duration
 from harness.topology import named

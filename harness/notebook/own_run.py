@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.catalogue import find
 from harness.cluster.base import Action
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
@@ -15,8 +14,9 @@ from harness.notebook.cards import Card, drawing, show
 from harness.results.library import Library
 from harness.results.record import Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.runner import Runner
-from harness.runs import PlannedRun, RunSettings
+from harness.running.discovery import find
+from harness.running.execution import Runner
+from harness.running.plan import PlannedRun, RunSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

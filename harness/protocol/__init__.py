@@ -26,7 +26,7 @@ effects say and answers. It may lose, repeat, delay and reorder messages, and dr
 must fence terms at the store and at the output partition, keep what they accepted, and run
 operators that are functions of their arguments. ``now`` is in integer microseconds.
 
-What cannot be survived; ``tests/engines/test_limits.py`` has a schedule for each that can be shown:
+What cannot be survived; ``tests/simulator/test_limits.py`` has schedules for them:
 
 * a store that loses checkpoints it has confirmed: upstream buffers are trimmed behind them (a
   replica of every task helps, as long as one copy of each lives);

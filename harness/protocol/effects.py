@@ -61,7 +61,7 @@ class NoteCopy:
     """Report what became of a copy: for the records, and for routing. Needs no answer.
 
     A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from what
-    is noted (`harness.engines.restoration`), not by looking into machines.
+    is noted (`harness.hosting.restoration`), not by looking into machines.
     """
 
     cause: str

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.catalogue import GROUPS, all_experiments
 from harness.claims import Claim
-from harness.engines.foreign import ForeignLoad
 from harness.experiment import Experiment, Origin
 from harness.figures.style import new_figure, stamp, styled
+from harness.judging.foreign import ForeignLoad
 from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile
 from harness.results.store import Campaign, RecordStore
+from harness.running.discovery import GROUPS, all_experiments
 from harness.text import format_duration
 
 if TYPE_CHECKING:

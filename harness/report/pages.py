@@ -12,13 +12,13 @@ from typing import Any
 import jinja2
 
 from harness import __version__
-from harness.catalogue import GROUPS
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Origin
 from harness.measure.metrics import METRICS
 from harness.report.verdicts import Assessment
 from harness.results.provenance import ROOT, describe_machine, describe_versions
 from harness.results.record import Profile
+from harness.running.discovery import GROUPS
 
 Card = Mapping[str, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.catalogue import all_experiments
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import Found
 from harness.results.record import Point, Profile
 from harness.results.store import Campaign, RecordStore
+from harness.running.discovery import all_experiments
 
 
 def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:

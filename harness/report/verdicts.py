@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from harness.catalogue import reasons
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Experiment, Tables
 from harness.results.record import Profile
 from harness.results.store import Campaign
+from harness.running.discovery import reasons
 
 SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are too few and too short"
 

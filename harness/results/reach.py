@@ -24,10 +24,10 @@ from harness.results.provenance import ROOT
 TOPS = ("harness", "workloads", "datasets", "experiments", "tests")
 CHOSEN_FROM = frozenset(
     {
-        "harness.catalogue",
+        "harness.running.discovery",
         "harness.cluster.backends",
-        "harness.engines.catalogue",
-        "workloads.catalogue",
+        "harness.engines.kinds",
+        "workloads.entries",
     }
 )
 """Lists by name. Adding an entry changes nothing for those who chose another one."""

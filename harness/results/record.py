@@ -130,7 +130,7 @@ class Record:
     """What kind of cluster it was measured on (`harness.cluster.backends`); empty where no server
     ran."""
     engine: str = ""
-    """The live engine that it measured (`harness.engines.catalogue`); empty where none ran, and in
+    """The live engine that it measured (`harness.engines.kinds`); empty where none ran, and in
     records from before schema 3."""
     versions: Mapping[str, str]
     started_unix_s: float

@@ -17,8 +17,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from harness import catalogue
-from harness.catalogue import GROUPS
 from harness.cli import reproduce
 from harness.cli.main import COMMANDS, cli
 from harness.cli.measure import check_out
@@ -29,7 +27,9 @@ from harness.report import build, sides
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
-from tests.test_runner import make
+from harness.running import discovery as catalogue
+from harness.running.discovery import GROUPS
+from tests.running.test_execution import make
 from tests.toys import square, toy
 
 Invoke = Callable[..., Result]

@@ -13,15 +13,16 @@ from confluent_kafka import Producer
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.ownership import ClusterRecords
-from harness.engines import calibration, catalogue, passes
+from harness.engines import kinds as catalogue
 from harness.engines.base import EngineKind, Setup
-from harness.engines.calibration import GridScale, calibrate, ladder
-from harness.engines.catalogue import ENGINES, find_engine
-from harness.engines.run import LiveRun, measure
+from harness.engines.kinds import ENGINES, find_engine
 from harness.errors import UsageError
 from harness.experiment import Context, Kept
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.judging import calibration, passes
+from harness.judging.calibration import GridScale, calibrate, ladder
+from harness.judging.run import LiveRun, measure
 from harness.load import generator
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Outcome

@@ -15,19 +15,20 @@ from matplotlib.figure import Figure
 from harness.claims import Claim, ClaimKind
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines import catalogue, passes
+from harness.engines import kinds as catalogue
 from harness.engines.base import Setup
-from harness.engines.catalogue import ENGINES
-from harness.engines.run import LiveRun, measure
+from harness.engines.kinds import ENGINES
 from harness.experiment import Context, Experiment, Origin
 from harness.failures.generators import one_target
+from harness.judging import passes
+from harness.judging.run import LiveRun, measure
 from harness.report import build
 from harness.results import load
 from harness.results.record import OK, Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.results.tables import Results
-from harness.runner import Runner
-from harness.runs import RunSettings
+from harness.running.execution import Runner
+from harness.running.plan import RunSettings
 from tests.engines.test_toy import made_when_named
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker

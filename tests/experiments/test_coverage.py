@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from experiments._coverage import COVERAGE, coverage_markdown
-from harness.catalogue import GROUPS, all_experiments
 from harness.results.provenance import ROOT
+from harness.running.discovery import GROUPS, all_experiments
 
 PAPERS = ("ppa", "intervals", "edge", "dpc")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from harness.catalogue import all_experiments, reasons
 from harness.results.provenance import ROOT
+from harness.running.discovery import all_experiments, reasons
 
 SHIPPED = json.loads((ROOT / "results" / "baselines" / "report" / "claims.json").read_text())
 

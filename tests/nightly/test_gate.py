@@ -94,7 +94,7 @@ def test_a_sample_comes_from_the_sides_own_tree(tmp_path: Path) -> None:
     bare = Side(name="bare", root=tmp_path, python=Path(sys.executable))
     values, reasons = sample(bare, chosen(("simulator_kernel",)), hash_seed=1)
     assert not values
-    assert "harness.engines" in reasons["simulator_kernel"]
+    assert "harness.simulator" in reasons["simulator_kernel"]
 
 
 REVISIONS = [Revision(commit=f"{number:040x}", subject=f"change {number}") for number in range(9)]

@@ -9,7 +9,8 @@ from harness.cli.plan import command
 from harness.errors import UsageError
 from harness.figures.style import PLANNERS
 from harness.planning.base import Planner
-from harness.planning.catalogue import (
+from harness.planning.incremental import RecoveryOrder
+from harness.planning.planners import (
     BY_NAME,
     ENTRIES,
     Decides,
@@ -19,7 +20,6 @@ from harness.planning.catalogue import (
     recovery_order,
     scheduler,
 )
-from harness.planning.incremental import RecoveryOrder
 
 
 def test_no_name_is_taken_twice() -> None:

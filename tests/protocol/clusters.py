@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from harness.engines.simulated.topologies import chain
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import SWEEP, CoordinatorMachine
 from harness.protocol.effects import Effect, Send, SendOrder, StoreRegistry
@@ -14,6 +13,7 @@ from harness.protocol.placement import Placement
 from harness.protocol.registry import Copy, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
+from harness.simulator.topologies import chain
 
 CAUSE = "test"
 BEAT_US = 1000

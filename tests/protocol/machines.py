@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.engines.simulated.topologies import chain
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Recovery, Scheme, Tentative
 from harness.protocol.task import TaskMachine
 from harness.protocol.wiring import Wiring
+from harness.simulator.topologies import chain
 
 CAUSE = "test"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engines.simulated.topologies import chain
 from harness.protocol.assignments import Assignments
 from harness.protocol.effects import Send
 from harness.protocol.epochs import Epochs
 from harness.protocol.inputs import EpochCompleted, Start
 from harness.protocol.membership import Membership
 from harness.protocol.scheme import Recovery
+from harness.simulator.topologies import chain
 from tests.protocol.clusters import CAUSE, node, scheme
 
 WIRING = chain(1)

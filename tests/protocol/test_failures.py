@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.engines.simulated.draw import draw
-from harness.engines.simulated.options import Options
-from harness.engines.simulated.synthetic import DigestOperator, digests
-from harness.engines.simulated.world import World
 from harness.protocol import inputs as told
 from harness.protocol.effects import EndRun
 from harness.protocol.failures import OperatorFailures
 from harness.protocol.scheme import Recovery, Tentative
+from harness.simulator.draw import draw
+from harness.simulator.options import Options
+from harness.simulator.synthetic import DigestOperator, digests
+from harness.simulator.world import World
 from tests.protocol.clusters import Cluster, node, report, sent
 
 ERROR = "Traceback: ValueError: no such word"

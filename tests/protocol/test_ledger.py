@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.engines.simulated.store import Store
 from harness.protocol import inputs as told
 from harness.protocol.effects import SendOrder, StepDown, StoreRegistry
 from harness.protocol.scheme import Recovery
+from harness.simulator.store import Store
 from tests.protocol.clusters import CAUSE, Cluster, node, report, sent
 
 

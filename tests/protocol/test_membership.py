@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engines.simulated.topologies import chain
 from harness.protocol import inputs as told
 from harness.protocol.effects import CopyEvent, Effect, NoteCopy
 from harness.protocol.scheme import Recovery, Tentative
+from harness.simulator.topologies import chain
 from tests.protocol.clusters import BEAT_US, JOIN_US, SUSPECT_US, Cluster, node, report, sent
 
 

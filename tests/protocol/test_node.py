@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.engines.simulated.topologies import chain
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.node import NodeMachine
 from harness.protocol.scheme import Recovery, Scheme
+from harness.simulator.topologies import chain
 
 CAUSE = "test"
 WIRING = chain(3, memory=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.engines.simulated.topologies import chain
 from harness.protocol import inputs as told
 from harness.protocol.inputs import NodeInfo
 from harness.protocol.placement import (
@@ -21,6 +20,7 @@ from harness.protocol.placement import (
     other_rack,
     same_rack,
 )
+from harness.simulator.topologies import chain
 from tests.protocol.clusters import BEAT_US, Cluster, node, report, sent
 
 RACKS = "abab"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engines.simulated import topologies
 from harness.protocol.planned import wiring_of
+from harness.simulator import topologies
 from harness.topology import named
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from harness.engines.restoration import Restorations
-from harness.engines.simulated.draw import draw
-from harness.engines.simulated.options import Costs, Fault, FaultKind, Network, Options
-from harness.engines.simulated.synthetic import digests
-from harness.engines.simulated.topologies import chain
-from harness.engines.simulated.world import World
+from harness.hosting.restoration import Restorations
 from harness.protocol import inputs as told
 from harness.protocol.effects import Effect
 from harness.protocol.inputs import Start
 from harness.protocol.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
+from harness.simulator.draw import draw
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import digests
+from harness.simulator.topologies import chain
+from harness.simulator.world import World
 from tests.protocol.clusters import Cluster, node, report, sent
 
 STORED, POSITION = 40, 47

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engines.simulated.topologies import chain
 from harness.errors import UsageError
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
 from harness.protocol.schemes import SCHEMES, Replicas, make_scheme
+from harness.simulator.topologies import chain
 
 WIRING = chain(3)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.engines.simulated.topologies import chain, layered
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.inlet import READ_AHEAD
 from harness.protocol.phases import Mode, Phase
 from harness.protocol.scheme import Closing, Corrections, Method, Policy, Recovery, Tentative
+from harness.simulator.topologies import chain, layered
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 
 

@@ -6,13 +6,13 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from harness.engines.simulated.topologies import NAMED, chain, recovery
 from harness.errors import UsageError
 from harness.protocol.inputs import HeartbeatReceived, TimerFired
 from harness.protocol.recovery import replay_starts
 from harness.protocol.scheme import Method, Recovery, Scheme, Tentative
 from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring, wire
+from harness.simulator.topologies import NAMED, chain, recovery
 
 
 def test_a_maker_makes_what_the_class_makes() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness.errors import ProtocolViolation
 from harness.protocol.phases import Mode
-from tests.engines.mutations import MUTATIONS, Mutation
 from tests.levels import amount
 from tests.protocol.walks import STEPS, Walk, WrongOutput
+from tests.simulator.mutations import MUTATIONS, Mutation
 
 
 @settings(max_examples=amount(150), deadline=None)

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from harness.engines.simulated.synthetic import Digest, DigestOperator
-from harness.engines.simulated.topologies import layered
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
@@ -30,6 +28,8 @@ from harness.protocol.scheme import (
     Tentative,
 )
 from harness.protocol.task import TaskMachine
+from harness.simulator.synthetic import Digest, DigestOperator
+from harness.simulator.topologies import layered
 
 SINK, BATCHES, STEPS = 2, 8, 90
 WIRING = layered([2, 1], [(0, 1, "full")], memory=3, names=["source", "sink"])

@@ -17,7 +17,7 @@ from harness.results.record import Outcome, Point
 from harness.results.store import RecordStore
 from tests.nightly.test_history import night
 from tests.report.browser import NARROW_PX, WIDE_PX, find_browser, look
-from tests.test_runner import SMOKE, make
+from tests.running.test_execution import SMOKE, make
 from tests.toys import square, toy
 
 BROWSER = find_browser()

@@ -23,8 +23,8 @@ from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
 from harness.results.store import RecordStore
 from harness.results.tables import Results
-from harness.runs import RunSettings
-from tests.test_runner import SMOKE, make
+from harness.running.plan import RunSettings
+from tests.running.test_execution import SMOKE, make
 from tests.toys import claims, draw, square, toy
 
 QUICK = RunSettings(profile=Profile.QUICK)

@@ -21,7 +21,7 @@ from harness.results.library import TABLES
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point
 from harness.results.store import RecordStore
-from tests.test_runner import SMOKE, make
+from tests.running.test_execution import SMOKE, make
 from tests.toys import toy
 
 TOY = "stock/toy"

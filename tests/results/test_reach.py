@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalogue import all_experiments
 from harness.cluster.backends import BACKENDS, Backend
 from harness.experiment import Experiment, Origin
 from harness.results import reach
@@ -22,6 +21,7 @@ from harness.results.reach import (
     modules_under,
     reached,
 )
+from harness.running.discovery import all_experiments
 from tests.levels import deep
 
 WORKER_KILL = [
@@ -76,7 +76,7 @@ def _forget() -> None:
     ("file", "before", "after"),
     [
         ("experiments/stock/_scale.py", "RATE_PER_S = 500.0", "RATE_PER_S = 501.0"),
-        ("harness/engines/passes.py", "DRAIN_S = 90.0", "DRAIN_S = 91.0"),
+        ("harness/judging/passes.py", "DRAIN_S = 90.0", "DRAIN_S = 91.0"),
         ("harness/load/child.py", "SLICE_S = 0.004", "SLICE_S = 0.005"),
         ("harness/engines/structured/driver.py", "POLL_S = 0.1", "POLL_S = 0.2"),
         ("harness/cluster/processes.py", "", "SOMETHING = 1\n"),
@@ -94,14 +94,14 @@ def test_what_can_change_a_measurement_discards_it(
 @pytest.mark.parametrize(
     ("file", "before", "after"),
     [
-        ("harness/engines/passes.py", '"""One pass:', '"""Once more, one pass:'),
-        ("harness/engines/passes.py", "import math", "import math  # of course"),
+        ("harness/judging/passes.py", '"""One pass:', '"""Once more, one pass:'),
+        ("harness/judging/passes.py", "import math", "import math  # of course"),
         ("harness/planning/greedy.py", "", "SOMETHING = 1\n"),
         ("harness/protocol/task.py", "", "SOMETHING = 1\n"),
         ("harness/report/build.py", "", "SOMETHING = 1\n"),
         ("harness/cluster/backends.py", "DEFAULT =", "MORE = 1\nDEFAULT ="),
         ("harness/cluster/another.py", "", "class AnotherCluster: ...\n"),
-        ("harness/engines/catalogue.py", "ENGINES:", "MORE = 1\nENGINES:"),
+        ("harness/engines/kinds.py", "ENGINES:", "MORE = 1\nENGINES:"),
         ("requirements.lock", "jupyterlab==", "jupyterlab==9."),
     ],
     ids=[
@@ -123,7 +123,7 @@ def test_every_backend_says_where_its_code_is(backend: Backend) -> None:
 def test_a_planner_counts_for_those_who_plan(checkout: Path) -> None:
     edit = ("harness/planning/greedy.py", "", "SOMETHING = 1\n")
     assert changes(checkout, PLANNING, *edit)
-    assert not changes(checkout, PLANNING, "harness/engines/passes.py", "= 90.0", "= 91.0")
+    assert not changes(checkout, PLANNING, "harness/judging/passes.py", "= 90.0", "= 91.0")
     assert not changes(checkout, PLANNING, "requirements.lock", "pyspark==4", "pyspark==5")
 
 
@@ -133,7 +133,7 @@ def test_every_experiment_says_what_it_chooses_by_name(experiment: Experiment) -
     assert experiment.module in modules
     for chosen in experiment.chooses:
         assert chosen in modules, f"{experiment.id} chooses {chosen}, which does not exist"
-    if "harness.engines.run" in modules:
+    if "harness.judging.run" in modules:
         assert experiment.origin is Origin.MEASURED
         engines = [name for name in experiment.chooses if name.startswith("harness.engines.")]
         assert engines, f"{experiment.id} finds its engine by name: say which in `chooses`"

@@ -17,8 +17,8 @@ import pandas as pd
 from harness.child import Event as Said
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, EngineKind, Event, EventKind, Scored, Setup, Work
+from harness.engines.children import used_by
 from harness.engines.deliveries import deliveries
-from harness.engines.metering import used_by
 from harness.engines.structured import standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from harness.cluster.base import Node
 from harness.engines.base import Setup
 from harness.errors import UsageError
-from harness.planning.catalogue import planner, scheduler
+from harness.planning.planners import planner, scheduler
 from harness.planning.rppg import FaultToleranceCosts, rppg
 from harness.planning.schedulers import replica_of
 from harness.planning.tiers import Link, PlacedTask, Tier, TieredNetwork, TieredNode

@@ -22,12 +22,12 @@ from redis.exceptions import RedisError
 
 from harness.child import Emit, orders, speaker
 from harness.cluster.endpoints import RedisEndpoint
-from harness.engines.codec import decode, encode, from_parts, to_parts
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, Listener
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import now_us
 from harness.engines.tasks.store import Store
+from harness.hosting.codec import decode, encode, from_parts, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.coordinator import CoordinatorMachine

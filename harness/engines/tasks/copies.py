@@ -12,8 +12,6 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from harness.engines.codec import Encoded
-from harness.engines.hosting import claim_output, publish_output
 from harness.engines.tasks.exchange import (
     EARLIEST,
     FOR_COPY,
@@ -33,6 +31,8 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
 from harness.engines.tasks.sources import SourceReader
 from harness.engines.tasks.spares import Spares
+from harness.hosting.answers import claim_output, publish_output
+from harness.hosting.codec import Encoded
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputBatch, OutputClaim, OutputReader

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark import daemon
 
 import harness.engines.tasks.node  # noqa: F401  # with all that a node needs
-from harness.engines.codec import decode, encode
+from harness.hosting.codec import decode, encode
 from workloads.toolkit.operators import SOURCE_SCHEMA, joined, totals
 
 

@@ -13,8 +13,6 @@ import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
-from harness.engines.codec import from_parts
-from harness.engines.restoration import Noted
 from harness.engines.tasks.adapting import Adapting, SourceRates
 from harness.engines.tasks.alternating import Alternating
 from harness.engines.tasks.choices import (
@@ -34,6 +32,8 @@ from harness.engines.tasks.noticed import Noticed
 from harness.engines.tasks.reading import Fenced, Reading, plain, read_input, read_results
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure, UsageError
+from harness.hosting.codec import from_parts
+from harness.hosting.restoration import Noted
 from harness.measure.collector import Message
 from harness.measure.versions import versions
 from harness.protocol.effects import CopyEvent

@@ -21,8 +21,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from harness.engines.codec import CorruptData, decode, encode
 from harness.engines.deliveries import COPY_HEADER
+from harness.hosting.codec import CorruptData, decode, encode
 from harness.protocol.effects import OutputRecord
 from harness.protocol.inputs import TaskMessage
 from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry, OutputReader

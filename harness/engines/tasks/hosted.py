@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from harness.engines.codec import Encoded, decode, encode, to_parts
-from harness.engines.hosting import NoRoom, load_checkpoint, process, rebuild, store_checkpoint
 from harness.engines.tasks.copies import Copies
 from harness.engines.tasks.exchange import Sender
 from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Lane, now_us
 from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store, StoreFull
+from harness.hosting.answers import NoRoom, load_checkpoint, process, rebuild, store_checkpoint
+from harness.hosting.codec import Encoded, decode, encode, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.node import BEAT, NodeMachine
@@ -247,7 +247,7 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
 
 
 class Answered:
-    """What Redis has said, in the form that `harness.engines.hosting` asks a store in."""
+    """What Redis has said, in the form that `harness.hosting.answers` asks a store in."""
 
     def __init__(self) -> None:
         self.accepted = True

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from harness.engines.codec import from_parts, to_parts
-from harness.engines.program import Program, host
 from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import FaultlineError, UsageError
+from harness.hosting.codec import from_parts, to_parts
+from harness.hosting.program import Program, host
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring

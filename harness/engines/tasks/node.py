@@ -18,7 +18,6 @@ from redis.exceptions import RedisError
 
 from harness.cluster.endpoints import RedisEndpoint
 from harness.cluster.processes import HostProcess
-from harness.engines.codec import CorruptData, from_parts
 from harness.engines.tasks.clocks import Clock
 from harness.engines.tasks.control import Connection, connect
 from harness.engines.tasks.exchange import consumer_settings
@@ -28,6 +27,7 @@ from harness.engines.tasks.lifeline import hold_alone
 from harness.engines.tasks.spares import Spares
 from harness.engines.tasks.store import Store
 from harness.errors import FaultlineError, UsageError
+from harness.hosting.codec import CorruptData, from_parts
 
 RECONNECT_WITHIN_S = 120.0
 """How long a node goes on without a coordinator before it gives up."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from harness.cluster.base import Node
 from harness.engines.base import Event, EventKind
-from harness.engines.restoration import Noted, Restoration, Restorations
-from harness.engines.steps import steps_of
 from harness.engines.tasks.adapting import Adaptation
 from harness.engines.tasks.reading import Fenced
+from harness.hosting.restoration import Noted, Restoration, Restorations
+from harness.hosting.steps import steps_of
 from harness.protocol.effects import CopyEvent
 
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
-from harness.engines.codec import CorruptData, Encoded, decode
 from harness.engines.deliveries import relative_windows
 from harness.errors import EnvironmentFailure
+from harness.hosting.codec import CorruptData, Encoded, decode
 from harness.measure.collector import Message
 from harness.measure.versions import Stability
 from harness.protocol.effects import Kind, OutputRecord

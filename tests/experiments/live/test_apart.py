@@ -18,9 +18,9 @@ from experiments.live import _ballast, _cpu, _measured_costs, predicted, same_ki
 from experiments.live._cpu import CpuWatch
 from experiments.live._measured_costs import MeasuredCosts, changes_us
 from harness.cluster import processes
-from harness.engines.codec import decode, encode
 from harness.engines.tasks.job import wiring_for
 from harness.errors import EnvironmentFailure
+from harness.hosting.codec import decode, encode
 from harness.protocol.inputs import NodeInfo
 from tests.protocol.clusters import Cluster
 from workloads.toolkit.operators import Timeline

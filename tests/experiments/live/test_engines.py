@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments.live._kills import compare, recoveries
 from experiments.live.engines import LIMITS, claims, draw
 from harness.claims import Claim, ClaimKind
-from tests.engines.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
+from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
 
 KILL = injected(SCHEDULE)[:1]
 KILLED_S = KILL[0].at_unix_s - START

@@ -12,7 +12,7 @@ from experiments.live.query_accuracy import KILL_AT_S
 from experiments.live.recovery_accuracy import NODES, Arrivals
 from experiments.ppa.recovery_accuracy import ORDERS
 from harness.figures.style import new_figure, styled
-from harness.planning.catalogue import recovery_order
+from harness.planning.planners import recovery_order
 
 ARRIVALS = Arrivals(steps=3, window_s=2.0, slide_s=1.0)
 

@@ -11,13 +11,13 @@ import pytest
 
 from experiments.stock import _kills, calibration, rack_kill, worker_kill, workload_kill
 from harness.cluster.base import Node
-from harness.engines.calibration import Tried, climb, ladder, told
-from harness.engines.run import LiveRun
 from harness.experiment import Context
 from harness.figures.style import new_figure, styled
+from harness.judging.calibration import Tried, climb, ladder, told
+from harness.judging.run import LiveRun
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
-from tests.engines.test_calibration import tried
+from tests.judging.test_calibration import tried
 
 HELD_TWICE = {"intervals_times": 2.0, "rate_share": 0.5}
 NOTHING = {"intervals_times": None, "rate_share": None}

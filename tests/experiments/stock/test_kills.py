@@ -14,15 +14,15 @@ from experiments.stock import rack_kill, worker_kill
 from experiments.stock._kills import catches_up, check, tabulate
 from experiments.stock._scale import check_options, spark_conf
 from harness.claims import Claim, ClaimKind
-from harness.engines.outcome import judge
-from harness.engines.passes import PassRecord
 from harness.errors import UsageError
 from harness.failures.generators import in_turn, one_target
 from harness.figures.style import new_figure, styled
+from harness.judging.outcome import judge
+from harness.judging.passes import PassRecord
 from harness.measure.recovery import Unrecovered
 from harness.results.record import Profile
 from harness.results.tables import Results
-from tests.engines.constructed import (
+from tests.judging.constructed import (
     LOAD_S,
     SCHEDULE,
     START,

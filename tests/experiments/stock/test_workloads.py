@@ -15,13 +15,13 @@ from experiments.stock._kills import run_kill, tabulate
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import Claim
 from harness.engines.base import NOT_SCORED, Scored
-from harness.engines.outcome import judge
-from harness.engines.passes import PassRecord, load_plan
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
+from harness.judging.outcome import judge
+from harness.judging.passes import PassRecord, load_plan
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
-from tests.engines.constructed import (
+from tests.judging.constructed import (
     LOAD_S,
     RATE,
     SCHEDULE,

@@ -1,0 +1,151 @@
+"""Killing without end: pass after pass under random failures until so many were killed.
+
+Each pass takes the next contender (a scheme with its planner's plan) and another workload. Some
+passes have just as many slots as copies, or nodes that stay away for a while: then what is lost
+finds no place at once, and output is tentative where the scheme allows it. What is done follows
+from the seed (`draw`). Which process dies, and in the middle of what, does not: that is the
+machine's, and the reason to do it a thousand times.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.cluster.base import Action
+from harness.cluster.run_directory import read_journal
+from harness.endurance.draw import RUN_S, SERVERS, Choice, choose, schedule
+from harness.endurance.trial import Disturbance, Trial, Verdict
+from harness.engines.base import Setup
+from harness.engines.tasks.contenders import CONTENDERS
+from harness.engines.tasks.engine import TaskEngine
+from harness.results.record import Scalar
+from workloads.base import Workload
+
+PARAMETERS: Mapping[str, Scalar] = {"checkpoint_s": 2.0}
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """All passes so far."""
+
+    kills: int = 0
+    runs: int = 0
+    results: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    contradictions: int = 0
+    undone_stable: int = 0
+    uncorrected: int = 0
+    stalled: int = 0
+    """Passes that did not finish."""
+    tentative: int = 0
+    """Results that were delivered as tentative ones at first."""
+    corrected: int = 0
+    fenced: int = 0
+    """Publications of replaced copies that readers dropped: no failure."""
+    cuts: int = 0
+    """Nodes that were cut off, and healed."""
+    leftover_processes: int = 0
+    """Of the cluster's after it was stopped."""
+    contenders: dict[str, int] = field(default_factory=dict)
+    """Kills under each contender."""
+    workloads: dict[str, int] = field(default_factory=dict)
+    """Kills under each workload."""
+
+    def add(self, contender: str, workload: str, verdict: Verdict) -> None:
+        """Count one more pass."""
+        self.runs += 1
+        for counts, name in ((self.contenders, contender), (self.workloads, workload)):
+            counts[name] = counts.get(name, 0) + verdict.kills
+        for name, count in verdict.to_json().items():
+            setattr(self, name, getattr(self, name) + count)
+
+    @property
+    def failures(self) -> int:
+        """How much is not as it must be."""
+        return (
+            self.lost
+            + self.duplicated
+            + self.contradictions
+            + self.undone_stable
+            + self.uncorrected
+            + self.stalled
+            + self.leftover_processes
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endurance:
+    """What is run, again and again."""
+
+    engine: TaskEngine
+    workloads: Sequence[Workload]
+    seed: int
+    directory: Path
+    """For files of passes that went well: the cluster's own."""
+    keep: Path
+    """Where what tells of a failed pass is kept."""
+    contenders: Sequence[str] = tuple(CONTENDERS)
+    rate_per_s: float = 400
+    seconds: float = RUN_S
+    report: Callable[[str], None] = lambda line: None
+
+    def until(self, kills: int) -> Tally:
+        """Go on until so many nodes and coordinators were killed; each pass takes the next
+        contender."""
+        tally = Tally()
+        while tally.kills < kills:
+            self.run(tally.runs, tally)
+            self.report(f"{tally.kills} of {kills} kills")
+        return tally
+
+    def run(self, number: int, tally: Tally) -> None:
+        """The pass of that number, from 0. Racks are cut off, too, where the cluster can do it."""
+        engine = self.engine
+        chosen = choose(self.seed, number, self.workloads, self.contenders)
+        base = Setup(scheme="checkpoint", parameters=PARAMETERS)
+        engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, base)
+        engine.check()
+        planned = self._planned(number, chosen)
+        name = f"pass {number + 1}, {chosen}"
+        self.report(f"{name}: {len(planned)} disturbances")
+        place = self.directory / f"pass-{number + 1}"
+        place.mkdir()
+        trial = Trial(
+            engine,
+            chosen.workload,
+            place,
+            rate_per_s=self.rate_per_s,
+            seconds=self.seconds,
+            report=self.report,
+        )
+        verdict = trial.run(planned)
+        tally.add(chosen.contender, chosen.workload.name, verdict)
+        self.report(
+            f"{name}: {verdict.kills} killed, {verdict.cuts} cut off, {verdict.results} results, "
+            f"{verdict.tentative} tentative first, {verdict.failures} wrong"
+        )
+        if verdict.failures:
+            self._keep(trial, number, verdict)
+
+    def _planned(self, number: int, chosen: Choice) -> list[Disturbance]:
+        cluster = self.engine.fleet.cluster
+        ours = dict(read_journal(cluster.run_directory))
+        return schedule(
+            self.seed,
+            number,
+            self.engine.fleet.nodes,
+            seconds=self.seconds,
+            servers=[name for name in SERVERS if name in ours],
+            cuts=Action.CUT in cluster.capabilities(),
+            away_s=chosen.away_s,
+        )
+
+    def _keep(self, trial: Trial, number: int, verdict: Verdict) -> None:
+        place = self.keep / f"seed-{self.seed}-pass-{number + 1}"
+        trial.keep(place)
+        (place / "verdict.json").write_text(json.dumps(verdict.to_json(), indent=2) + "\n")
+        self.report(f"what was due, what came and every event are in {place}")

@@ -1,0 +1,386 @@
+"""One pass that is disturbed on purpose, and whether its output is what it must be.
+
+The check shares nothing with the protocol: it reads the out topic as any reader would and
+compares with every batch computed once and in order over the same input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.cluster.base import Action, Victim
+from harness.cluster.processes import send_signal
+from harness.cluster.run_directory import read_journal
+from harness.engines.base import Work
+from harness.engines.deliveries import COPY_HEADER
+from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.reading import Reading
+from harness.engines.topics import topics
+from harness.errors import FaultlineError
+from harness.judging.passes import HEAD_START_S, STALLED_S, align, load_plan
+from harness.load.generator import LoadGenerator, send_markers
+from harness.load.profile import RateProfile
+from harness.measure.collector import Collector, Message
+from harness.measure.versions import Stability
+from harness.protocol.effects import CopyEvent
+from workloads.base import Workload
+
+DRIVER = "driver"
+"""As the target of `Disturb.SERVER`: the engine's, not the cluster's."""
+SETTLED_S = 120.0
+"""How long a pass that settles waits for the copies of its scheme."""
+
+
+class Disturb(StrEnum):
+    """What is done to a running engine."""
+
+    KILL = "kill"
+    """A node, or a rack with its workers, which come back at once."""
+    PAUSE = "pause"
+    """A node is frozen for a while, its connections stay open."""
+    SERVER = "server"
+    """Kafka, Redis or Spark's driver is frozen for a while; for no time: killed, which ends the
+    run."""
+    JOIN = "join"
+    """Nodes of a worker that was dead when the pass began come to it."""
+    CUT = "cut"
+    """A rack is cut off the network for a while: it goes on alone, and nobody hears it."""
+    COORDINATOR = "coordinator"
+    """The coordinator's process is killed and started again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """One thing that is done, and when."""
+
+    at_s: float
+    """After the load began."""
+    kind: Disturb
+    target: str = ""
+    """A node or a rack."""
+    for_s: float = 0.0
+    """How long a pause or a cut lasts."""
+
+    def __str__(self) -> str:
+        lasting = f" for {self.for_s:.2f} s" if self.for_s else ""
+        return f"{self.at_s:7.2f} s  {self.kind} {self.target}{lasting}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a pass. `failures` counts what must be 0."""
+
+    kills: int
+    """Nodes and coordinators that were killed; counted when a process was reached."""
+    cuts: int = 0
+    """Nodes that were cut off the network while they lived."""
+    results: int
+    """That are due: in the truth."""
+    lost: int
+    """Results of the truth that were not delivered, stable."""
+    duplicated: int
+    """Results that were delivered, stable, more than once."""
+    contradictions: int
+    """Stable results that are not in the truth, or have another value there."""
+    undone_stable: int
+    """Stable results that were taken back."""
+    uncorrected: int
+    """Tentative results that were neither taken back nor replaced."""
+    tentative: int = 0
+    """Results that were delivered as tentative ones; any number may be."""
+    corrected: int = 0
+    """Tentative results that were taken back."""
+    stalled: int = 0
+    """1 if it did not finish: nothing was published any more although something was due."""
+    fenced: int = 0
+    """Publications of a copy that had been replaced, which every reader drops: a copy that was
+    frozen or cut off goes on for a moment after it is back."""
+
+    @property
+    def failures(self) -> int:
+        """Results that are not as they must be; 0 where all is well."""
+        return (
+            self.lost
+            + self.duplicated
+            + self.contradictions
+            + self.undone_stable
+            + self.uncorrected
+            + self.stalled
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judged(
+    messages: Sequence[Message],
+    truth: pd.DataFrame,
+    workload: Workload,
+    *,
+    kills: int,
+    cuts: int = 0,
+) -> Verdict:
+    """Compare what the out topic held with the ``truth`` (the workload's columns)."""
+    reading = Reading(workload)
+    ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
+    frames = [frame for message in ordered for frame in reading.take(message)]
+    identity, columns = list(workload.identity), list(workload.columns)
+    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*columns, "stability"])
+    stable = found[found["stability"] == Stability.STABLE.value][columns].astype(truth.dtypes)
+    once = stable.drop_duplicates(identity)
+    both = once.merge(truth[columns], on=columns, how="outer", indicator="side")
+    wrong = both[both["side"] == "left_only"]
+    missing = truth[columns].merge(once[identity], on=identity, how="left", indicator="side")
+    return Verdict(
+        kills=kills,
+        cuts=cuts,
+        results=len(truth),
+        lost=int((missing["side"] == "left_only").sum()),
+        duplicated=len(stable) - len(once),
+        contradictions=len(wrong),
+        undone_stable=reading.undone_stable,
+        uncorrected=reading.standing(),
+        tentative=int((found["stability"] == Stability.TENTATIVE.value).sum()),
+        corrected=int((found["stability"] == Stability.UNDO.value).sum()),
+        fenced=len(reading.fenced),
+    )
+
+
+class Trial:
+    """One pass over an engine that is open."""
+
+    def __init__(
+        self,
+        engine: TaskEngine,
+        workload: Workload,
+        directory: Path,
+        *,
+        rate_per_s: float,
+        seconds: float,
+        interval_s: float = 0.1,
+        settles: bool = False,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """``settles``: nothing is done before every copy that the scheme wants has been ready,
+        for `SETTLED_S` at most; what is to be done keeps its distances."""
+        self.engine, self.workload = engine, workload
+        self._settles = settles
+        self._directory, self._report = directory, report
+        self._interval_s = interval_s
+        token = f"{engine.fleet.cluster.kafka.topic_prefix}trial-{secrets.token_hex(4)}"
+        self._topic_of = {source.name: f"{token}-{source.name}" for source in workload.sources}
+        self._out = f"{token}-out"
+        rate = RateProfile.constant(rate_per_s, seconds)
+        self.load = load_plan(workload, rate, self._topic_of, marker_s=interval_s)
+        self.killed: list[Victim] = []
+        """Nodes that a kill has reached, in order."""
+        self.cut: list[Victim] = []
+        """Nodes that a cut has reached, in order."""
+        self.coordinator_kills = 0
+        self.start_unix_s = self._start_s = 0.0
+        self.truth = pd.DataFrame()
+        """What was due."""
+        self.messages: Sequence[Message] = ()
+        """What the out topic held."""
+        self.stalled = False
+
+    def run(self, disturbances: Sequence[Disturbance] = ()) -> Verdict:
+        """Send the load, do what is planned, wait for the last result, and judge."""
+        engine, workload = self.engine, self.workload
+        kafka = engine.fleet.cluster.kafka
+        partitions = {self._topic_of[s.name]: s.partitions for s in workload.sources}
+        work = Work(
+            name=self._out,
+            workload=workload,
+            load=self.load,
+            topic_of=self._topic_of,
+            out_topic=self._out,
+            out_partitions=1,
+            interval_s=self._interval_s,
+            directory=self._directory,
+        )
+        with (
+            topics(kafka, {**partitions, self._out: 1}, appended=[self._out]),
+            LoadGenerator(
+                self.load,
+                kafka,
+                log=self._directory / "load.log",
+                environment=engine.fleet.cluster.driver_environment(),
+            ) as generator,
+            Collector(kafka.confluent(), self._out, 1, copy_header=COPY_HEADER) as collector,
+        ):
+            self.messages = self._disturbed(work, generator, collector, disturbances)
+        generator.result()
+        verdict = judged(
+            self.messages,
+            self.truth,
+            workload,
+            kills=len(self.killed) + self.coordinator_kills,
+            cuts=len(self.cut),
+        )
+        return replace(verdict, stalled=int(self.stalled))
+
+    def keep(self, directory: Path) -> None:
+        """Write down what tells why a pass failed: every event, what was due, what came."""
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / "events.jsonl").open("w", encoding="utf-8") as events:
+            events.writelines(json.dumps(event) + "\n" for event in self.engine.said())
+        reading = Reading(self.workload)
+        ordered = sorted(self.messages, key=lambda message: (message.partition, message.offset))
+        frames = [frame for message in ordered for frame in reading.take(message)]
+        if frames:
+            pd.concat(frames).to_csv(directory / "delivered.csv", index=False)
+        self.truth.to_csv(directory / "truth.csv", index=False)
+
+    def _disturbed(
+        self,
+        work: Work,
+        generator: LoadGenerator,
+        collector: Collector,
+        disturbances: Sequence[Disturbance],
+    ) -> Sequence[Message]:
+        """From the first record to the last result; however it ends, the engine can go on with
+        another pass."""
+        engine = self.engine
+        engine.begin(work)
+        try:
+            generator.wait_ready()
+            now_unix_s = time.time()
+            self.start_unix_s = align(now_unix_s + HEAD_START_S, self.workload.slide_s)
+            self._start_s = time.monotonic() + self.start_unix_s - now_unix_s
+            generator.start(self.start_unix_s)
+            engine.begins_at(self.start_unix_s)
+            steps = self._steps(disturbances)
+            if self._settles and steps:
+                self._settle(first_s=steps[0][0])
+            for at_s, step in steps:
+                self._wait_until(at_s)
+                step()
+            while not generator.wait(0.2):
+                self._look()
+            self._finish()
+            messages = collector.finish()
+            self.truth = self._truth(work)
+        except BaseException:
+            with suppress(FaultlineError):  # the first error is the one to tell
+                engine.end()
+            raise
+        engine.end()
+        return messages
+
+    def _look(self) -> None:
+        """Raise what the run cannot go on with."""
+        self.engine.fleet.cluster.health()
+        self.engine.raise_problems()
+
+    def _settle(self, *, first_s: float) -> None:
+        """Wait for the copies; what comes later for it than planned is put off, and all else."""
+        job = self.engine.job
+        assert job is not None, "the pass has begun"
+        wanted = {(task, False) for task in job.wiring.tasks}
+        wanted |= {(task, True) for task in job.scheme.replicated}
+        deadline = time.monotonic() + SETTLED_S
+        while not wanted <= self._ready() and time.monotonic() < deadline:
+            self._look()
+            time.sleep(0.05)
+        self._start_s += max(0.0, time.monotonic() - self._start_s - first_s)
+
+    def _ready(self) -> set[tuple[int, bool]]:
+        """(task, as a replica) of every copy that has had its state."""
+        notes = (noted.note for noted in self.engine.notes())
+        return {(n.task, n.term is None) for n in notes if n.event is CopyEvent.READY}
+
+    def _wait_until(self, at_s: float) -> None:
+        while (left := self._start_s + at_s - time.monotonic()) > 0:
+            self._look()
+            time.sleep(min(left, 0.2))
+
+    def _finish(self) -> None:
+        end = self.start_unix_s + self.load.duration_s + self.workload.window_s
+        for source in self.workload.sources:
+            send_markers(
+                self.engine.fleet.cluster.kafka,
+                self._topic_of[source.name],
+                source.partitions,
+                payload=source.marker,
+                at_unix_s=end + self.workload.slide_s,
+            )
+        done = -1
+        while not self.engine.drain(end, within_s=STALLED_S):
+            before, done = done, self.engine.reached()
+            if done == before:
+                self.stalled = True
+                self._report(f"stalled: nothing was published for {STALLED_S:g} s")
+                return
+
+    def _truth(self, work: Work) -> pd.DataFrame:
+        """What must be there: the results of windows that have ended."""
+        truth = self.engine.truth(work)
+        end = self.start_unix_s + self.load.duration_s
+        return truth[truth[self.workload.window_start] <= round(end * 1000)]
+
+    def _steps(
+        self, disturbances: Sequence[Disturbance]
+    ) -> list[tuple[float, Callable[[], object]]]:
+        """What is done, and when: what lasts has an end of its own, and others may come before."""
+        steps: list[tuple[float, Callable[[], object]]] = []
+        for disturbance in disturbances:
+            steps.append((disturbance.at_s, partial(self._disturb, disturbance)))
+            if disturbance.kind in _ENDS:
+                end = partial(
+                    self.engine.fleet.cluster.apply, _ENDS[disturbance.kind], disturbance.target
+                )
+                steps.append((disturbance.at_s + disturbance.for_s, end))
+            elif disturbance.kind is Disturb.SERVER and disturbance.for_s:
+                thaw = partial(self._signal_server, disturbance.target, signal.SIGCONT)
+                steps.append((disturbance.at_s + disturbance.for_s, thaw))
+        return sorted(steps, key=lambda step: step[0])
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        self._report(str(disturbance))
+        fleet = self.engine.fleet
+        match disturbance.kind:
+            case Disturb.COORDINATOR:
+                os.kill(fleet.coordinator.pid, signal.SIGKILL)
+                fleet.coordinator.wait(5)
+                self.coordinator_kills += 1
+                fleet.start_coordinator()
+                assert self.engine.job is not None, "the pass has begun"
+                fleet.begin(self.engine.job)
+            case Disturb.JOIN:
+                fleet.cluster.apply(Action.RESTART, disturbance.target)
+            case Disturb.PAUSE:
+                fleet.cluster.apply(Action.PAUSE, disturbance.target)
+            case Disturb.SERVER:
+                number = signal.SIGSTOP if disturbance.for_s else signal.SIGKILL
+                self._signal_server(disturbance.target, number)
+            case Disturb.CUT:
+                victims = fleet.cluster.apply(Action.CUT, disturbance.target)
+                self.cut += [victim for victim in victims if victim.felt]
+            case Disturb.KILL:
+                victims = fleet.cluster.apply(Action.KILL, disturbance.target)
+                self.killed += [victim for victim in victims if victim.reached]
+                fleet.cluster.apply(Action.RESTART, disturbance.target)
+
+    def _signal_server(self, name: str, number: signal.Signals) -> None:
+        driver = self.engine.fleet.driver
+        if name == DRIVER and driver is not None:
+            os.kill(driver.pid, number)
+            return
+        send_signal(dict(read_journal(self.engine.fleet.cluster.run_directory))[name], number)
+
+
+_ENDS = {Disturb.PAUSE: Action.RESUME, Disturb.CUT: Action.HEAL}

@@ -1,0 +1,177 @@
+"""What a machine holds: the shortest interval at which an engine keeps up, with a margin.
+
+A ramp of rungs is climbed, on one warm engine, until one is held: longer and longer intervals, then
+lower and lower rates. The margin is wider than what a no-failure twin must keep
+(`harness.measure.windows`), so that a twin on the same machine, some minutes later, keeps up too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from harness.cluster.base import Cluster
+from harness.engines.kinds import find_engine
+from harness.experiment import Context
+from harness.failures.schedule import NO_FAILURES
+from harness.judging.outcome import settled_latency_s, with_latency
+from harness.judging.passes import PassRecord
+from harness.judging.run import LiveRun, Passes, warm_engine
+from harness.measure.versions import versions
+from harness.measure.windows import USUAL_SHARE, Normal
+from harness.results.record import Outcome
+from workloads.base import Workload
+
+MEDIAN_INTERVALS, TAIL_INTERVALS = 2.0, 3.0
+"""A rung is held if the median window takes no longer than so many intervals, and the slowest no
+longer than so many. Fixed on 2026-11-22; the median's limit was 1.5 until the first ramp was
+climbed. That ramp gave 1.8, 1.6, 1.6, 1.5 and 1.5 from 2 s to 8 s: a micro-batch engine closes a
+window one or two triggers after its end, however fast the machine is."""
+LOAD_INTERVALS = 3.0
+"""How much longer a rung's load is, in its intervals, so that several batches count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """What is tried."""
+
+    interval_s: float
+    rate_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of it."""
+
+    rung: Rung
+    normal: Normal | None
+    why_not: str | None = None
+    """Why there is no such number."""
+
+    @property
+    def prompt(self) -> bool:
+        """Whether its median is within the margin."""
+        limit_s = MEDIAN_INTERVALS * self.rung.interval_s
+        return self.normal is not None and self.normal.median_s <= limit_s
+
+    @property
+    def held(self) -> bool:
+        """Whether its slowest window is, too."""
+        limit_s = TAIL_INTERVALS * self.rung.interval_s
+        return self.prompt and self.normal is not None and self.normal.slowest_s <= limit_s
+
+    def row(self) -> dict[str, Any]:
+        """As it stands in the record."""
+        return {
+            "interval_s": self.rung.interval_s,
+            "rate_per_s": self.rung.rate_per_s,
+            "latency_median_s": None if self.normal is None else self.normal.median_s,
+            "latency_slowest_s": None if self.normal is None else self.normal.slowest_s,
+            "held": self.held,
+            "why_not": self.why_not,
+        }
+
+
+def ladder(least_s: float, rate_per_s: float) -> list[Rung]:
+    """The rungs above an interval: up to four times as long, then down to a quarter of the rate."""
+    longest_s = 4 * least_s
+    longer = [Rung(interval_s=least_s * n, rate_per_s=rate_per_s) for n in (1, 1.5, 2, 3, 4)]
+    return [*longer, *(Rung(interval_s=longest_s, rate_per_s=rate_per_s / n) for n in (2, 4))]
+
+
+def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried]:
+    """Try one rung after the other until one is held. One whose median alone was within the margin
+    is tried a second time: a single hiccup of the machine must not make every grid longer."""
+    steps: list[Tried] = []
+    for rung in rungs:
+        steps.append(attempt(rung))
+        if steps[-1].prompt and not steps[-1].held:
+            steps.append(attempt(rung))
+        if steps[-1].held:
+            break
+    return steps
+
+
+def calibrate(run: LiveRun, rungs: Sequence[Rung], cluster: Cluster, context: Context) -> Outcome:
+    """Climb with the run's workload and setup, on its warm engine. The run's own interval and rate
+    are not used, nor is its schedule; its load is that of an interval of no length."""
+    engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
+    directory = cluster.scratch(f"calibration-{context.directory.name}")
+
+    def passes(rung: Rung) -> Passes:
+        one = replace(run, interval_s=rung.interval_s, rate_per_s=rung.rate_per_s)
+        return Passes(one, cluster, engine, directory, context)
+
+    def attempt(rung: Rung) -> Tried:
+        load_s = run.load_s + LOAD_INTERVALS * rung.interval_s
+        record = passes(rung).once("calibration", load_s, NO_FAILURES)
+        return judged(rung, record, run.workload, settle_s=run.settle_s)
+
+    limit_s = run.warmup_s if engine.used else run.first_warmup_s
+    passes(rungs[0]).warm_up(run.warmup_s, at_most_s=limit_s)
+    return told(rungs[0], climb(rungs, attempt))
+
+
+def judged(rung: Rung, record: PassRecord, workload: Workload, *, settle_s: float) -> Tried:
+    """How late the windows of a pass were."""
+    if record.load.invalid is not None:
+        return Tried(rung=rung, normal=None, why_not=record.load.invalid)
+    if not record.drained:
+        return Tried(rung=rung, normal=None, why_not="it did not deliver everything in time")
+    first = versions(record.deliveries, workload.identity_in_run, workload.values).first
+    results = with_latency(first, record, workload)
+    latency_s = settled_latency_s(results, settle_s)
+    if not len(latency_s):
+        return Tried(rung=rung, normal=None, why_not="no window was closed by the load")
+    windows = latency_s.groupby(results["window_start_s"]).max()
+    normal = Normal(
+        median_s=float(windows.median()),
+        usual_s=float(windows.quantile(USUAL_SHARE)),
+        slowest_s=float(windows.max()),
+    )
+    return Tried(rung=rung, normal=normal)
+
+
+def told(first: Rung, steps: Sequence[Tried]) -> Outcome:
+    """The ramp as an outcome: what `GridScale.read` reads, and a row per pass."""
+    held = next((step.rung for step in steps if step.held), None)
+    return Outcome(
+        values={
+            "held_interval_s": None if held is None else held.interval_s,
+            "held_rate_per_s": None if held is None else held.rate_per_s,
+            "intervals_times": None if held is None else held.interval_s / first.interval_s,
+            "rate_share": None if held is None else held.rate_per_s / first.rate_per_s,
+            "tried": len(steps),
+        },
+        series={"ramp": pd.DataFrame([step.row() for step in steps])},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridScale:
+    """By how much the grids of a machine are longer, and their rates lower."""
+
+    intervals_times: float = 1.0
+    rate_share: float = 1.0
+
+    @staticmethod
+    def read(values: Mapping[str, Any] | None) -> GridScale | None:
+        """From a calibration's values: as the grid says without one; None if nothing is held."""
+        if values is None:
+            return GridScale()
+        if values["intervals_times"] is None:
+            return None
+        return GridScale(
+            intervals_times=float(values["intervals_times"]),
+            rate_share=float(values["rate_share"]),
+        )
+
+
+NOTHING_HELD = (
+    "this machine held no trigger and no rate of stock/calibration, so a failure could not be told "
+    "from its ordinary lateness: end what else runs on it (./faultline doctor), or take a machine "
+    "with more cores, and give the same command with --again"
+)

@@ -1,0 +1,59 @@
+"""The success of a pass's tuples: its records made again, and which of their results came when.
+
+Pure: records follow from the load's plan alone, so they need not be kept from the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from harness.engines.deliveries import relative_windows
+from harness.judging.passes import PassRecord
+from harness.load.plan import Stream, whole_ms
+from harness.measure.success import first_arrivals_s, success_rate
+from workloads.base import Contributions, Workload
+
+
+def tuple_success(
+    record: PassRecord, first: pd.DataFrame, workload: Workload, identity: Sequence[str]
+) -> float | None:
+    """`success_rate` over the pass's load; None for a workload without contributions.
+
+    ``first`` are the first versions of its results with ``identity`` and ``arrival_s``.
+    """
+    if workload.contributions is None:
+        return None
+    tuples = first_arrivals_s(contributions(record, workload), first, identity)
+    return success_rate(
+        tuples["sent_s"].to_numpy(), tuples["arrival_s"].to_numpy(), until_s=record.until_s
+    )
+
+
+def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:
+    """A row per record of the load and result it goes into: ``tuple``, ``sent_s``, and the
+    result's identity with ``window_start_s``."""
+    assert workload.contributions is not None, workload.name
+    parts = [
+        _of_partition(stream, source.name, partition, record.start_unix_s, workload.contributions)
+        for source, stream in zip(workload.sources, record.plan.streams, strict=True)
+        for partition in range(stream.partitions)
+    ]
+    # Records of every part are numbered from 0: the part makes a tuple's number unique.
+    whole = pd.concat(parts, keys=range(len(parts)), names=["part", None]).reset_index("part")
+    numbered = whole.assign(tuple=whole.groupby(["part", "record"]).ngroup())
+    return relative_windows(
+        numbered.drop(columns=["part", "record"]), workload, record.start_unix_s
+    )
+
+
+def _of_partition(
+    stream: Stream, source: str, partition: int, start_unix_s: float, of: Contributions
+) -> pd.DataFrame:
+    count = stream.counts()[partition]
+    payloads = stream.records.build().payloads(partition, 0, count)
+    sent_s = stream.intended_s(partition, np.arange(count))
+    found = of(source, payloads, whole_ms(sent_s + start_unix_s))
+    return found.assign(sent_s=sent_s[found["record"].to_numpy()])

@@ -1,0 +1,415 @@
+"""One pass: the same input once through an engine, with or without failures.
+
+Topics are new, so are the checkpoints; the engine is warm. Time 0 of a pass is the instant its
+load begins, a common multiple of the window's slide and the engine's interval, so that the same
+record falls into the same window, and a window into the same phase of the interval, in every
+pass.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from harness.cluster.base import Cluster
+from harness.cluster.neighbours import neighbours
+from harness.engines.base import Engine, Event, EventKind, Work
+from harness.engines.deliveries import COPY_HEADER, relative_windows
+from harness.engines.topics import topics
+from harness.errors import EnvironmentFailure
+from harness.experiment import Context
+from harness.failures.injector import InjectedFailure, Injector
+from harness.failures.schedule import Schedule
+from harness.judging.metering import Meter
+from harness.judging.table_sink import TableWriter
+from harness.load.generator import LoadGenerator, LoadResult, send_markers
+from harness.load.plan import LoadPlan, Stream
+from harness.load.profile import RateProfile
+from harness.measure.collector import Collector, Message
+from workloads.base import Workload
+
+Answer = TypeVar("Answer")
+
+OUT_PARTITIONS = 2
+MARKER_S = 0.1
+"""At most between two markers in a partition, whatever the engine: all get the same input, and a
+partition in which little comes keeps none of them waiting."""
+HEAD_START_S = 0.7
+"""Between the order to begin and the first record, at least."""
+LOOK_S = 5.0
+"""While the engine closes its last windows, how often it is asked whether it has come further."""
+STALLED_S = 120.0
+"""After the load, how long an engine with results to deliver may neither deliver one nor report a
+batch before it counts as stalled, which is its failure: a machine that is too busy makes it slow,
+and slow output is still output. Fixed on 2026-11-22."""
+DRAIN_S = 90.0
+"""After the load, how long the engine may take to close the last window without a failure."""
+LONGEST_DRAIN_S = 600.0
+"""The same after failures, while it comes further: what would come later is left out."""
+WORKS = frozenset({EventKind.PROGRESS, EventKind.RECOVERED})
+"""What an engine reports that comes further, between two results."""
+LATE_LOAD_S = 60.0
+"""How much longer than planned a load may take before the pass is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassPlan:
+    """What one pass does."""
+
+    name: str
+    workload: Workload
+    rate: RateProfile
+    """Of all sources together."""
+    interval_s: float
+    """Trigger or batch interval."""
+    schedule: Schedule
+    table: Path | None = None
+    """A database file for the results, besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainProgress:
+    """Whether an engine comes further while it closes its last windows. Times are of a monotonic
+    clock."""
+
+    began_s: float
+    limit_s: float
+    """How long it may take altogether."""
+    done: int = -1
+    """Results it had delivered and batches it had reported when it was last asked."""
+    since_s: float = 0.0
+    """When that number grew last."""
+    now_s: float = 0.0
+
+    def seen(self, done: int, *, now_s: float) -> DrainProgress:
+        """Asked once more."""
+        grew = done > self.done
+        return replace(self, done=done, since_s=now_s if grew else self.since_s, now_s=now_s)
+
+    @property
+    def stalled(self) -> bool:
+        """For `STALLED_S` nothing came."""
+        return self.now_s - self.since_s >= STALLED_S
+
+    @property
+    def overdue(self) -> bool:
+        """It comes further, and too slowly."""
+        return self.now_s - self.began_s >= self.limit_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRecord:
+    """What happened in one pass. Times in frames are seconds from ``start_unix_s``."""
+
+    name: str
+    start_unix_s: float
+    plan: LoadPlan
+    load: LoadResult
+    deliveries: pd.DataFrame
+    """A row per delivered result, by arrival: ``window_start_s``, the workload's other columns,
+    ``arrival_s``, ``copy``."""
+    injected: Sequence[InjectedFailure]
+    batches: pd.DataFrame
+    """The engine's own progress reports, ``at_s`` among their columns."""
+    incidents: pd.DataFrame
+    """What else the engine noticed: ``at_s``, ``copy``, ``event`` (`EventKind`), ``target``,
+    ``cause`` and the event's detail."""
+    usage: pd.DataFrame
+    drained: bool
+    """The engine closed the last window before the deadline."""
+    stalled: bool = False
+    """It did not, and had neither delivered nor done anything for `STALLED_S`."""
+    table: pd.DataFrame | None = None
+    """What the database table held at the end, for a workload whose results go into one:
+    ``window_start_s`` and the workload's other columns."""
+    closes_after_s: float | None = None
+    """`Engine.closes_after_s`; None for the workload's watermark delay."""
+    died: str | None = None
+    """The engine's last words, if it died while the pass ran and did not come back."""
+    clock_jump_s: float | None = None
+    """By how much the wall clock moved against the monotonic one during the pass."""
+    conditions: Mapping[str, float | None] = field(default_factory=dict)
+    """What else went on on the machine meanwhile (`harness.judging.foreign`,
+    `harness.cluster.neighbours`)."""
+
+    @property
+    def until_s(self) -> float:
+        """When the load ended."""
+        return self.plan.duration_s
+
+
+def align(unix_s: float, *periods_s: float) -> float:
+    """The first common multiple of these periods (to the ms) that is not before ``unix_s``."""
+    common = Fraction(1, 1000)
+    for period in periods_s:
+        whole = Fraction(round(period * 1000), 1000)
+        common = Fraction(
+            math.lcm(common.numerator * whole.denominator, whole.numerator * common.denominator),
+            common.denominator * whole.denominator,
+        )
+    return float(math.ceil(Fraction(unix_s) / common) * common)
+
+
+def load_plan(
+    workload: Workload, rate: RateProfile, topic_of: Mapping[str, str], *, marker_s: float = 0.0
+) -> LoadPlan:
+    """The sources' streams; the rate is dealt out by their shares. ``marker_s``: see `Stream`."""
+    total = sum(source.share for source in workload.sources)
+    return LoadPlan(
+        streams=[
+            Stream(
+                topic=topic_of[source.name],
+                partitions=source.partitions,
+                rate=RateProfile(
+                    tuple((seconds, r * source.share / total) for seconds, r in rate.segments)
+                ),
+                records=source.records,
+                marker_s=marker_s,
+                marker=source.marker,
+            )
+            for source in workload.sources
+        ]
+    )
+
+
+class Pass:
+    """Runs one pass. Use as a context manager: its topics live as long as it."""
+
+    def __init__(
+        self, plan: PassPlan, cluster: Cluster, engine: Engine, directory: Path, context: Context
+    ) -> None:
+        self.plan, self._cluster, self._engine = plan, cluster, engine
+        self._directory, self._context = directory, context
+        context.measures(engine.name)
+        token = f"{cluster.kafka.topic_prefix}{plan.name}-{secrets.token_hex(4)}"
+        topic_of = {s.name: f"{token}-{s.name}" for s in plan.workload.sources}
+        marker_s = min(plan.interval_s, MARKER_S)
+        self._load = load_plan(plan.workload, plan.rate, topic_of, marker_s=marker_s)
+        self.work = Work(
+            name=token,
+            workload=plan.workload,
+            load=self._load,
+            topic_of=topic_of,
+            out_topic=f"{token}-out",
+            out_partitions=OUT_PARTITIONS,
+            interval_s=plan.interval_s,
+            directory=directory / token,
+        )
+        self._practice_topic = f"{token}-practice"
+        self._stack = ExitStack()
+        self._stalled = False
+        self._died: str | None = None
+
+    def __enter__(self) -> Pass:
+        work = self.work
+        work.directory.mkdir(mode=0o700)
+        wanted = {work.topic_of[s.name]: s.partitions for s in self.plan.workload.sources}
+        wanted[work.out_topic] = work.out_partitions
+        wanted[self._practice_topic] = 1
+        self._stack.enter_context(topics(self._cluster.kafka, wanted, appended=[work.out_topic]))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self) -> PassRecord:
+        """Begin the work, send the load, break what the schedule says, drain, collect."""
+        kafka = self._cluster.kafka
+        client = kafka.confluent()
+        with (
+            LoadGenerator(
+                self._load,
+                kafka,
+                log=self._directory / "load.log",
+                environment=self._cluster.driver_environment(),
+                practice_topic=self._practice_topic,
+            ) as generator,
+            Collector(
+                client, self.work.out_topic, self.work.out_partitions, copy_header=COPY_HEADER
+            ) as collector,
+            self._writing(collector) as writer,
+        ):
+            self._begin()
+            generator.wait_ready()
+            start = align(
+                time.time() + HEAD_START_S, self.plan.workload.slide_s, self.plan.interval_s
+            )
+            self._engine.begins_at(start)
+            generator.start(start)
+            clocks_s = _clocks_s()
+            others = len(neighbours())
+            meter = Meter(self._cluster, self._engine.usage)
+            with meter, Injector(self._cluster, self.plan.schedule, start_unix_s=start) as injector:
+                self._watch(generator, collector, injector, start)
+                drained = self._drain(collector, injector, start)
+                injector.wait(LATE_LOAD_S)
+            messages = collector.finish()
+            self._asking(injector, self._engine.end)
+            record = self._record(
+                start, generator.result(), messages, injector.done, meter.frame(), drained
+            )
+            foreign = meter.foreign()
+            others = max(others, len(neighbours()))
+            return replace(
+                record,
+                table=self._table(writer, start),
+                stalled=self._stalled,
+                died=self._died,
+                clock_jump_s=_clocks_s() - clocks_s,
+                conditions={
+                    "foreign_share": foreign.foreign_share,
+                    "steal_share": foreign.steal_share,
+                    "other_clusters": others,
+                },
+            )
+
+    def _asking(self, injector: Injector, ask: Callable[[], Answer]) -> Answer | None:
+        """What the engine answers; None once it has died. An engine that dies after a failure did
+        not recover, which is a finding and no error of ours: its last words are kept. Dead servers
+        are an error, and so is an engine that dies by itself."""
+        try:
+            return ask()
+        except EnvironmentFailure as failure:
+            self._cluster.health()
+            if not injector.done:
+                raise
+            self._died = self._died or failure.what
+            return None
+
+    def _writing(self, collector: Collector) -> AbstractContextManager[TableWriter | None]:
+        if self.plan.table is None:
+            return nullcontext()
+        return TableWriter(self.plan.workload, collector, self.plan.table)
+
+    def _table(self, writer: TableWriter | None, start: float) -> pd.DataFrame | None:
+        if writer is None:
+            return None
+        return relative_windows(writer.finish(), self.plan.workload, start)
+
+    def _begin(self) -> None:
+        """Until a first record without content has been through, one a partition."""
+        self._mark(time.time())
+        self._engine.begin(self.work)
+
+    def _mark(self, at_unix_s: float) -> None:
+        for source in self.plan.workload.sources:
+            send_markers(
+                self._cluster.kafka,
+                self.work.topic_of[source.name],
+                source.partitions,
+                payload=source.marker,
+                at_unix_s=at_unix_s,
+            )
+
+    def _watch(
+        self, generator: LoadGenerator, collector: Collector, injector: Injector, start: float
+    ) -> None:
+        """Report how it goes until the load has been sent, all of it, whatever becomes of the
+        engine."""
+        deadline = start + self._load.duration_s + LATE_LOAD_S
+        seen, seen_at = 0, time.time()
+        while not generator.wait(0.5) and time.time() < deadline:
+            now, count = time.time(), collector.count
+            self._context.progress(
+                self.plan.name,
+                fraction=min(1.0, max(0.0, (now - start) / self._load.duration_s)),
+                throughput_per_s=(count - seen) / (now - seen_at),
+                latency_s=self._latency_s(collector.newest, start),
+            )
+            seen, seen_at = count, now
+            self._cluster.health()
+            if self._died is None:
+                self._asking(injector, self._engine.raise_problems)
+
+    def _latency_s(self, message: Message | None, start: float) -> float | None:
+        """Of the newest result, for the progress display."""
+        if message is None:
+            return None
+        result = self._engine.read([message], self.work, start)
+        if not len(result):
+            return None
+        workload = self.plan.workload
+        closes_s = float(result["window_start_s"].iloc[0]) + workload.window_s
+        delay_s = self._engine.closes_after_s(workload)
+        return float(result["arrival_s"].iloc[0]) - closes_s - delay_s
+
+    def _drain(self, collector: Collector, injector: Injector, start: float) -> bool:
+        """Close every window with a marker, and wait until the engine has, as long as it comes
+        further."""
+        workload = self.plan.workload
+        reach_s = workload.windows_in_a_row * workload.window_s
+        last_end = start + self._load.duration_s + reach_s
+        self._mark(last_end + workload.watermark_delay_s + workload.slide_s)
+        self._context.progress(f"{self.plan.name}: closing the last windows")
+        progress = DrainProgress(
+            began_s=time.monotonic(),
+            limit_s=LONGEST_DRAIN_S if self.plan.schedule.events else DRAIN_S,
+        )
+        while self._died is None:
+            if self._asking(injector, lambda: self._engine.drain(last_end, within_s=LOOK_S)):
+                return True
+            done = collector.count + sum(e.kind in WORKS for e in self._engine.events())
+            progress = progress.seen(done, now_s=time.monotonic())
+            # What an engine does by itself is no finding about failures.
+            self._stalled = bool(self.plan.schedule.events) and progress.stalled
+            if self._stalled or progress.overdue:
+                return False
+        return False
+
+    def _record(
+        self,
+        start: float,
+        load: LoadResult,
+        messages: Sequence[Message],
+        injected: Sequence[InjectedFailure],
+        usage: pd.DataFrame,
+        drained: bool,
+    ) -> PassRecord:
+        deliveries = self._engine.read(messages, self.work, start)
+        events = self._engine.events()
+        return PassRecord(
+            name=self.plan.name,
+            start_unix_s=start,
+            plan=self._load,
+            load=load,
+            deliveries=deliveries,
+            injected=injected,
+            batches=_frame([e for e in events if e.kind is EventKind.PROGRESS], start),
+            incidents=_frame([e for e in events if e.kind is not EventKind.PROGRESS], start),
+            usage=usage.assign(at_s=usage["at_unix_s"] - start).drop(columns="at_unix_s"),
+            drained=drained,
+            closes_after_s=self._engine.closes_after_s(self.plan.workload),
+        )
+
+
+def _clocks_s() -> float:
+    """How far the wall clock is ahead of the monotonic one."""
+    return time.time() - time.monotonic()
+
+
+def _frame(events: Sequence[Event], start: float) -> pd.DataFrame:
+    """A row per event; what only some events know is null in the others."""
+    columns: dict[str, Any] = {"at_s": float, "copy": int, "event": str}
+    if not events:
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+    rows = [
+        {
+            "at_s": event.at_unix_s - start,
+            "copy": event.copy,
+            "event": event.kind.value,
+            "target": event.target,
+            "cause": event.cause,
+            **event.detail,
+        }
+        for event in events
+    ]
+    return pd.DataFrame(rows).sort_values("at_s", ignore_index=True)

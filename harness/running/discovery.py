@@ -1,0 +1,183 @@
+"""Finds the experiments: every module under ``experiments/`` that defines ``EXPERIMENT``."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from harness.errors import UsageError
+from harness.experiment import Experiment
+from harness.results.record import Point, Profile
+from harness.text import format_duration, nearest
+
+GROUPS = {
+    "ppa": "PPA: partially active replication (ICDE 2016, TKDE 2019)",
+    "intervals": "Utilization model for checkpoint intervals (FGCS 2020)",
+    "edge": "Resilient stream processing in edge computing (CCGrid 2021)",
+    "dpc": "Borealis: delay, process and correct (SIGMOD 2005)",
+    "live": "The papers' protocols live, on Spark (Faultline's own)",
+    "stock": "Stock Spark Structured Streaming under failures (Faultline's own)",
+}
+
+
+@functools.cache
+def all_experiments() -> Sequence[Experiment]:
+    """Every experiment, by group and then by name."""
+    import experiments
+
+    found = []
+    for module in pkgutil.walk_packages(experiments.__path__, "experiments."):
+        name = module.name.rsplit(".", 1)[-1]
+        if module.ispkg or name.startswith("_"):
+            continue
+        experiment = getattr(importlib.import_module(module.name), "EXPERIMENT", None)
+        if experiment is None:
+            continue
+        expected = module.name.removeprefix("experiments.").replace(".", "/").replace("_", "-")
+        assert experiment.id == expected, f"{module.name} calls itself {experiment.id}"
+        found.append(experiment)
+    order = list(GROUPS)
+    return sorted(found, key=lambda experiment: (order.index(experiment.group), experiment.id))
+
+
+@functools.cache
+def reasons() -> Mapping[str, Mapping[str, str]]:
+    """By experiment and sentence: why it does not hold, or was not measured, in the results that
+    ship. What an experiment can tell from its numbers is in `Claim.why`; this was found out by
+    looking at the records. No experiment imports the modules it stands in, the `_reasons` of each
+    group, so that a better reason discards no run."""
+    found: dict[str, Mapping[str, str]] = {}
+    for group in GROUPS:
+        found.update(importlib.import_module(f"experiments.{group}._reasons").REASONS)
+    return found
+
+
+def find(ids: Sequence[str]) -> Sequence[Experiment]:
+    """The experiments with these ids; a group's name stands for all of its experiments.
+
+    Raises `UsageError` for an id that does not exist.
+    """
+    known = {experiment.id: experiment for experiment in all_experiments()}
+    chosen: dict[str, Experiment] = {}
+    for wanted in ids:
+        matches = [e for e in known.values() if wanted in (e.id, e.group)]
+        if not matches:
+            names = [*dict.fromkeys(e.group for e in known.values()), *known]
+            near = nearest(wanted.rstrip("/"), names)
+            raise UsageError(
+                f"there is no experiment {wanted!r}",
+                remedy=(f"did you mean {near!r}? " if near else "")
+                + "./faultline list shows all of them",
+            )
+        chosen.update({experiment.id: experiment for experiment in matches})
+    return list(chosen.values())
+
+
+def of_group(group: str | None) -> Sequence[Experiment]:
+    """The experiments of one group, or all of them."""
+    chosen = [e for e in all_experiments() if group in (None, e.group)]
+    if not chosen:
+        raise UsageError(
+            f"there are no experiments of {group!r} yet",
+            remedy="use one of: " + ", ".join(dict.fromkeys(e.group for e in all_experiments())),
+        )
+    return chosen
+
+
+def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
+    """The experiments of one group, or all of them, but in the smoke profile those that another
+    one covers."""
+    chosen = of_group(group)
+    if profile is not Profile.SMOKE:
+        return chosen
+    return [e for e in chosen if e.smoke_covered_by is None]
+
+
+def at_point(
+    experiments: Sequence[Experiment], profile: Profile, words: str
+) -> Sequence[Experiment]:
+    """These experiments with only the points of their grids that have the values in ``words``
+    ("scheme=active,interval_s=2"). Raises `UsageError` where that leaves nothing."""
+    pairs = [part.partition("=") for part in words.split(",")]
+    if any(not sign for _, sign, _ in pairs):
+        raise UsageError(
+            f"--point {words} is no list of NAME=VALUE",
+            remedy="write it as --point scheme=checkpoint,interval_s=2",
+        )
+    wanted = {name.strip(): value.strip() for name, _, value in pairs}
+    chosen = []
+    for experiment in experiments:
+        points = [point for point in experiment.grid[profile] if _has(point, wanted)]
+        if points:
+            chosen.append(replace(experiment, grid={**experiment.grid, profile: points}))
+    if not chosen:
+        there = [point for experiment in experiments for point in experiment.grid[profile]]
+        shown = "; ".join(",".join(f"{k}={v}" for k, v in point.items()) for point in there[:8])
+        raise UsageError(
+            f"no point of profile {profile.value} has {words}",
+            remedy=f"the points are: {shown}" + (" ..." if len(there) > 8 else ""),
+        )
+    return chosen
+
+
+def _has(point: Point, wanted: Mapping[str, str]) -> bool:
+    return all(name in point and _same(point[name], value) for name, value in wanted.items())
+
+
+def _same(value: object, words: str) -> bool:
+    """Numbers by their value: 2 is 2.0."""
+    try:
+        return float(str(value)) == float(words)
+    except ValueError:
+        return str(value) == words
+
+
+def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = None) -> float:
+    """Roughly how long the experiment takes on two cores."""
+    runs = len(experiment.grid[profile]) * (repeats or experiment.repeats[profile])
+    return runs * experiment.seconds_per_run[profile]
+
+
+def catalogue_markdown() -> str:
+    """The reproduction table of ``experiments/README.md``."""
+    lines = [
+        "# Experiments",
+        "",
+        "Made by `./faultline list --markdown`; a test keeps it current. Times are rough, for two",
+        "cores, in the profiles smoke, quick and paper.",
+        "",
+        "*Measured* numbers come from real servers; *simulated* ones from the protocols' own code,",
+        "or from a model, in virtual time; *computed* ones from formulas and planners.",
+    ]
+    for group, title in GROUPS.items():
+        chosen = [experiment for experiment in all_experiments() if experiment.group == group]
+        if not chosen:
+            continue
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| figure | what it shows | numbers | smoke | quick | paper |",
+        ]
+        lines += ["|---|---|---|---|---|---|"]
+        for e in chosen:
+            times = " | ".join(format_duration(estimate_s(e, profile)) for profile in Profile)
+            lines.append(
+                f"| {e.paper}, {e.figure} | {e.title}<br>`./faultline run {e.id}` "
+                f"| {e.origin.value} | {times} |"
+            )
+    from experiments._coverage import coverage_markdown
+    from harness.planning.planners import planners_markdown
+
+    title = "## Row by row: every figure, table and formula of the papers"
+    lost = (
+        "A value is called lost if it could not be read from our copy of the paper, which has the "
+        "text and not\nthe drawings. A value that we chose stands in its place, and the figure "
+        "says so."
+    )
+    lines += ["", title, "", lost, "", coverage_markdown()]
+    lines += ["## The planners", "", planners_markdown()]
+    return "\n".join(lines)

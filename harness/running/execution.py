@@ -1,0 +1,456 @@
+"""Runs experiments: short ones first, one record a run, resuming where the last command stopped.
+
+A run that already has a valid record of the same code, seed, options and machine is not run
+again, so an interrupted command goes on where it was when it is given once more.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.cluster.backends import BACKENDS, DEFAULT, Backend
+from harness.cluster.base import Cluster, ClusterSpec
+from harness.environment.servers import server_versions
+from harness.errors import EnvironmentFailure, FaultlineError, UsageError
+from harness.experiment import Experiment, Kept, Origin, experiment_seed
+from harness.results.provenance import (
+    describe_commit,
+    describe_machine,
+    describe_versions,
+    machine_name,
+)
+from harness.results.reach import code_fingerprint, modules_under
+from harness.results.record import (
+    FAILED,
+    INVALID,
+    OK,
+    Attempt,
+    Outcome,
+    Profile,
+    Question,
+    Record,
+    point_key,
+)
+from harness.results.store import Campaign, RecordStore
+from harness.running.computed import Made, Others, SideBySide, takes
+from harness.running.discovery import estimate_s
+from harness.running.plan import (
+    Ahead,
+    Execution,
+    PlannedRun,
+    RunObserver,
+    RunSettings,
+    options_for,
+    seconds_left,
+)
+from harness.running.warm_cluster import ClusterPool, keep_logs
+
+LOGS = "logs"
+"""Where a failed run's logs lie beside its record."""
+
+LEARNED_FROM = 15
+"""How many of the last runs an estimate rests on."""
+
+SOON_S = 15.0
+"""What an experiment takes whose figure comes before the first measured one."""
+
+ATTEMPTS = 3
+"""How often one command makes a run that stays invalid or in doubt."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _RunContext:
+    """`harness.experiment.Context` of one run."""
+
+    experiment: Experiment
+    settings: RunSettings
+    repeat: int
+    directory: Path
+    pool: ClusterPool
+    observer: RunObserver
+    calibration: Mapping[str, Any] | None = None
+    engine: str = ""
+    """The live engine that it has measured; empty before and without one."""
+    meanwhile: Callable[[], None] | None = None
+    """Called whenever the run tells how far it is."""
+
+    @property
+    def profile(self) -> Profile:
+        return self.settings.profile
+
+    @property
+    def root_seed(self) -> int:
+        return self.settings.root_seed
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return options_for(self.experiment, self.settings.options)
+
+    def seed(self, *names: str | int) -> int:
+        return experiment_seed(self.root_seed, self.experiment.source, self.repeat, *names)
+
+    def cluster(self, spec: ClusterSpec) -> Cluster:
+        return self.pool.get(spec, lambda stage: self.progress(stage))
+
+    def keep(
+        self,
+        key: str,
+        start: Callable[[], AbstractContextManager[Kept]],
+        *,
+        check: Callable[[Kept], None],
+    ) -> Kept:
+        return self.pool.keep(key, start, check, lambda stage: self.progress(stage))
+
+    def measures(self, engine: str) -> None:
+        assert self.engine in ("", engine), f"{self.engine} and {engine} in one run"
+        self.engine = engine
+
+    def progress(
+        self,
+        stage: str,
+        *,
+        fraction: float | None = None,
+        throughput_per_s: float | None = None,
+        latency_s: float | None = None,
+    ) -> None:
+        self.observer.stage(stage, fraction, throughput_per_s, latency_s)
+        if self.meanwhile is not None:
+            self.meanwhile()
+
+
+class Runner:
+    """Makes runs and keeps their records."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        make_cluster: Callable[[ClusterSpec], Cluster],
+        observer: RunObserver,
+        *,
+        backend: Backend = BACKENDS[DEFAULT],
+        hold: Callable[[Path], None] | None = None,
+        others: Callable[[], Others] = SideBySide,
+    ) -> None:
+        """``backend``: what ``make_cluster`` makes clusters of. ``hold`` is called with the run
+        directory of the cluster after a run failed, before it is stopped. ``others`` make what is
+        computed."""
+        self.store = store
+        self._pool = ClusterPool(make_cluster)
+        self.observer = observer
+        self._backend = backend
+        self._hold = hold
+        self._others = others
+        self._codes: dict[str, str] = {}
+        self._environment_failed = False
+        self._machine = machine_name()
+
+    def plan(
+        self, experiments: Sequence[Experiment], settings: RunSettings
+    ) -> Sequence[PlannedRun]:
+        """Every run of these experiments: what is computed in seconds, what is to be seen early,
+        what is measured beside the rest of what is computed (`Experiment.patient`), that rest,
+        the others that are measured; in each the cheapest experiment first. A
+        run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
+        What finds out the scale of others' grids comes first of what is measured.
+
+        No time of the smoke profile decides anything, so there all of it is patient, and what is
+        measured comes before all else: others are computed while its servers start.
+        """
+        _check_options(experiments, settings)
+        asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
+        scales = {scale for scale in asked if scale is not None}
+        wanted = {*experiments, *scales}
+        parts: list[list[PlannedRun]] = [[], [], [], [], [], []]
+        beside = settings.profile is Profile.SMOKE and any(takes(e) for e in wanted)
+
+        def cost_s(experiment: Experiment) -> float:
+            return estimate_s(experiment, settings.profile, settings.repeats)
+
+        for experiment in sorted(wanted, key=lambda e: (e not in scales, cost_s(e), e.id)):
+            computed = experiment.origin is not Origin.MEASURED
+            soon = computed and cost_s(experiment) <= SOON_S
+            opens = beside and not computed
+            later = 4 if computed else 3 if experiment.patient else 5
+            place = 0 if opens else 1 if soon else 2 if experiment.early else later
+            parts[place].extend(self._runs_of(experiment, settings))
+        return _once([run for part in parts for run in _grouped(part)])
+
+    def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
+        campaign = self.campaign(experiment, settings)
+        done = set()
+        if not settings.again:
+            done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
+        skipped = self._why_skipped(experiment)
+        seconds = 0.0 if skipped else self.seconds(experiment, settings.profile)
+        for repeat in range(_repeats(experiment, settings)):
+            for point in experiment.grid[settings.profile]:
+                yield PlannedRun(
+                    experiment=experiment,
+                    point=point,
+                    repeat=repeat,
+                    done=point_key(point, repeat) in done,
+                    seconds=seconds,
+                    skipped=skipped,
+                    patient=experiment.patient or settings.profile is Profile.SMOKE,
+                )
+
+    def _why_skipped(self, experiment: Experiment) -> str | None:
+        refused = self._backend.refusal(experiment.actions)
+        return f"its failures need {refused[0]}: {refused[1]}" if refused else None
+
+    def seconds(self, experiment: Experiment, profile: Profile) -> float:
+        """How long a run takes, roughly: the median of the last ones on machines like this, by
+        whatever code, else what the experiment says of two cores."""
+        took = [
+            record.seconds
+            for record, _ in self.store.read(experiment.source, self._machine)
+            if record.profile == profile and record.status == OK
+        ]
+        return median(took[-LEARNED_FROM:]) if took else experiment.seconds_per_run[profile]
+
+    def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
+        """What has been measured of an experiment with this code and these settings."""
+        return self.store.campaign(
+            self.question(experiment, settings),
+            self.code(experiment),
+            self._machine,
+            _repeats(experiment, settings),
+            experiment.grid[settings.profile],
+        )
+
+    def question(self, experiment: Experiment, settings: RunSettings) -> Question:
+        """What these settings ask of an experiment, here."""
+        return Question(
+            experiment=experiment.source,
+            profile=settings.profile,
+            root_seed=settings.root_seed,
+            options=_fingerprints(options_for(experiment, settings.options)),
+            machine={**describe_machine(), **self._java(experiment)},
+            backend=self._backend.name if experiment.origin is Origin.MEASURED else "",
+        )
+
+    def code(self, experiment: Experiment) -> str:
+        """The fingerprint of all that a run of it depends on, as it was when this was first asked:
+        this process goes on with the code it has loaded, whatever is edited meanwhile."""
+        if experiment.source not in self._codes:
+            roots = {experiment.module, *experiment.chooses}
+            if experiment.origin is Origin.MEASURED:
+                roots |= modules_under(self._backend.code)
+            self._codes[experiment.source] = code_fingerprint(roots)
+        return self._codes[experiment.source]
+
+    def _java(self, experiment: Experiment) -> Mapping[str, str]:
+        """Java is found here and pinned nowhere: runs on another one stand in another table."""
+        return {name: v for name, v in self._servers(experiment).items() if name == "java"}
+
+    def _servers(self, experiment: Experiment) -> Mapping[str, str]:
+        """Versions of the servers, where any run and this machine starts them."""
+        measured = experiment.origin is Origin.MEASURED and self._backend.name.startswith(DEFAULT)
+        return server_versions() if measured else {}
+
+    def _attempt(self, run: PlannedRun, settings: RunSettings) -> Attempt:
+        return Attempt(
+            question=self.question(run.experiment, settings),
+            point=dict(run.point),
+            repeat=run.repeat,
+            repeats=_repeats(run.experiment, settings),
+            code=self.code(run.experiment),
+            commit=describe_commit(),
+            versions={**describe_versions(), **self._servers(run.experiment)},
+            started_unix_s=time.time(),
+        )
+
+    def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
+        """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
+        self.observer.planned(runs, seconds_left(runs))
+        records: list[Record] = []
+        try:
+            with self._others() as others:
+                Execution(self, runs, settings, others, records).all()
+        finally:
+            self._pool.close()
+            self.store.discard_partial()
+        return records
+
+    def attempts(
+        self,
+        run: PlannedRun,
+        settings: RunSettings,
+        ahead: Ahead | None,
+        meanwhile: Callable[[], None] | None,
+    ) -> Iterator[Record]:
+        """A run that was invalid, or from which less can be said than was asked, is made again, as
+        is one whose servers failed it, once, on new ones; every attempt is recorded."""
+        for number in range(1, ATTEMPTS + 1):
+            if ahead is not None and number == 1:
+                record = self._take(run, settings, ahead)
+            else:
+                record = self._make(run, settings, number, meanwhile)
+            yield record
+            if record.status == FAILED:
+                if not self._environment_failed or number > 1:
+                    return
+            elif record.status != INVALID and record.again is None:
+                return
+
+    def _calibration(
+        self, experiment: Experiment, settings: RunSettings
+    ) -> Mapping[str, Any] | None:
+        """`Context.calibration`."""
+        scale = _scale_of(experiment, settings.profile)
+        if scale is None:
+            return None
+        valid = self.campaign(scale, settings).valid
+        return valid[0].values if valid else None
+
+    def _take(self, run: PlannedRun, settings: RunSettings, ahead: Ahead) -> Record:
+        """The record of a run that another process has made, or is about to."""
+        self._environment_failed = False
+        made = ahead.result.result()
+        attempt = replace(self._attempt(run, settings), started_unix_s=made.started_unix_s)
+        return self._keep(run, attempt, made, ahead.scratch)
+
+    def _make(
+        self,
+        run: PlannedRun,
+        settings: RunSettings,
+        number: int,
+        meanwhile: Callable[[], None] | None,
+    ) -> Record:
+        self.observer.run_started(run)
+        scratch = self.store.scratch()
+        context = _RunContext(
+            experiment=run.experiment,
+            settings=settings,
+            repeat=run.repeat,
+            directory=scratch,
+            pool=self._pool,
+            observer=self.observer,
+            calibration=self._calibration(run.experiment, settings),
+            meanwhile=meanwhile,
+        )
+        attempt = replace(self._attempt(run, settings), number=number)
+        started = time.monotonic()
+        outcome, why = self._measure(run, context)
+        attempt = replace(attempt, engine=context.engine)
+        made = Made(
+            outcome=outcome,
+            why=why,
+            started_unix_s=attempt.started_unix_s,
+            seconds=time.monotonic() - started,
+        )
+        return self._keep(run, attempt, made, scratch)
+
+    def _keep(self, run: PlannedRun, attempt: Attempt, made: Made, scratch: Path) -> Record:
+        if made.outcome is not None:
+            record = Record.completed(attempt, made.outcome, seconds=made.seconds)
+        else:
+            record = Record.failed(attempt, made.why, seconds=made.seconds)
+        series = made.outcome.series if made.outcome is not None else {}
+        self.store.append(record, scratch, series, self._machine)
+        self.observer.run_finished(run, record)
+        return record
+
+    def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
+        """What came out, or why it failed; after a failure the next run gets a new cluster."""
+        self._environment_failed = False
+        if run.skipped:
+            return Outcome(values={}, skipped=run.skipped), ""
+        try:
+            return run.experiment.run(run.point, context), ""
+        except UsageError:
+            raise
+        except EnvironmentFailure as error:
+            self._environment_failed = True
+            why = str(error)
+        except FaultlineError as error:
+            why = str(error)
+        except Exception:
+            why = traceback.format_exc()
+        self._close_after_failure(context.directory)
+        return None, why
+
+    def _close_after_failure(self, scratch: Path) -> None:
+        """Stop what a failed run left, but keep its logs beside its record."""
+        where = self._pool.run_directory
+        if where is not None:
+            keep_logs(where, scratch / LOGS)
+            if self._hold is not None:
+                self._hold(where)
+        self._pool.close()
+
+
+def _repeats(experiment: Experiment, settings: RunSettings) -> int:
+    asked = None if experiment.once else settings.repeats
+    return asked or experiment.repeats[settings.profile]
+
+
+def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
+    """What its grid is multiples of; nothing in the smoke profile, which decides nothing that
+    depends on it."""
+    return None if profile is Profile.SMOKE else experiment.scaled_by
+
+
+def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+    """What keeps nothing warm comes first, in its order; then the runs that can share what is kept
+    warm (`Experiment.keeps`), one group after the other, each in its order."""
+    keys = [run.experiment.keeps(run.point) if run.experiment.keeps else None for run in runs]
+    order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
+    return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
+
+
+def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
+    """Of the runs that several experiments show all but the first are done when they come."""
+    seen: set[tuple[str, str]] = set()
+    planned = []
+    for run in runs:
+        key = run.experiment.source, point_key(run.point, run.repeat)
+        planned.append(replace(run, done=True) if key in seen else run)
+        seen.add(key)
+    return planned
+
+
+def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
+    for name in settings.options:
+        if not any(name in experiment.accepts for experiment in experiments):
+            raise UsageError(
+                f"--{name} changes nothing in {_some([e.id for e in experiments])}",
+                remedy=f"leave --{name} out, or name an experiment that takes it "
+                "(./faultline list shows which)",
+            )
+    for experiment in experiments:
+        options = options_for(experiment, settings.options)
+        if experiment.check is not None and options:
+            experiment.check(settings.profile, options)
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options as they stand in a record: files by name and content, so that an edited file is
+    another campaign."""
+    return {name: _fingerprint(value) for name, value in sorted(options.items())}
+
+
+def _fingerprint(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_fingerprint(item) for item in value]
+    if isinstance(value, Path):
+        files = sorted(value.rglob("*")) if value.is_dir() else [value]
+        digest = sha256()
+        for file in files:
+            if file.is_file():
+                digest.update(file.read_bytes())
+        return {"path": str(value), "sha256": digest.hexdigest()}
+    return value

@@ -1,0 +1,221 @@
+"""The runs of one command: what is asked of them, in which order they are made, who watches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.errors import UsageError
+from harness.experiment import Experiment
+from harness.results.record import Point, Profile, Record
+from harness.results.store import Campaign, RecordStore
+from harness.running.computed import AT_ONCE, Made, Others, Task, takes
+from harness.seeds import DEFAULT_SEED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What the user asked for, beside which experiments."""
+
+    profile: Profile = Profile.QUICK
+    root_seed: int = DEFAULT_SEED
+    repeats: int | None = None
+    """Overrides every experiment's own number of repetitions."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+    """Measure anew what already has a valid record."""
+
+    def __post_init__(self) -> None:
+        if self.repeats is not None and self.repeats < 1:
+            raise UsageError(f"--repeats {self.repeats} is below 1", remedy="repeat at least once")
+        if self.root_seed < 0:
+            raise UsageError(f"--seed {self.root_seed} is negative", remedy="use 0 or above")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One run that is to be made, or is already there."""
+
+    experiment: Experiment
+    point: Point
+    repeat: int
+    done: bool
+    seconds: float
+    """How long it takes, roughly: what it took on this machine if it was made here before."""
+    skipped: str | None = None
+    """Why this cluster cannot make it."""
+    patient: bool = False
+    """Whether nothing is decided by how long it takes."""
+
+    @property
+    def to_make(self) -> bool:
+        """Whether there is anything to be measured or computed."""
+        return self.skipped is None and not self.done
+
+    @property
+    def computed(self) -> bool:
+        """Whether another process may make it, beside others of its kind."""
+        alone = self.experiment.alone and not self.patient
+        return self.to_make and not alone and takes(self.experiment)
+
+    @property
+    def bears_others(self) -> bool:
+        """Whether computed runs may be made while it is measured."""
+        return self.to_make and self.patient
+
+
+class RunObserver(Protocol):
+    """Whoever watches: the progress display, or nobody."""
+
+    def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
+        """What will run, and for how long, roughly."""
+
+    def run_started(self, run: PlannedRun) -> None:
+        """A run begins."""
+
+    def stage(
+        self,
+        text: str,
+        fraction: float | None,
+        throughput_per_s: float | None,
+        latency_s: float | None,
+    ) -> None:
+        """What it does now; numbers where it has any."""
+
+    def run_finished(self, run: PlannedRun, record: Record) -> None:
+        """A run has ended, with its record."""
+
+    def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
+        """All runs of an experiment have ended."""
+
+
+MEANWHILE_S = 0.3
+"""For how long a measured run whose times decide nothing is kept from what it does, at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A run that another process makes, and where its files go."""
+
+    scratch: Path
+    result: Future[Made]
+
+
+class Maker(Protocol):
+    """Who makes runs and keeps their records."""
+
+    store: RecordStore
+    observer: RunObserver
+
+    def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
+        """What has been measured of an experiment."""
+
+    def attempts(
+        self,
+        run: PlannedRun,
+        settings: RunSettings,
+        ahead: Ahead | None,
+        meanwhile: Callable[[], None] | None,
+    ) -> Iterable[Record]:
+        """The records of a run: taken from ``ahead``, or made. ``meanwhile`` is called whenever a
+        run that is made tells how far it is."""
+
+
+class Execution:
+    """One command's runs, in their order, and what other processes make of them meanwhile."""
+
+    def __init__(
+        self,
+        maker: Maker,
+        runs: Sequence[PlannedRun],
+        settings: RunSettings,
+        others: Others,
+        records: list[Record],
+    ) -> None:
+        """``records`` is added to as runs end."""
+        self._maker, self._runs, self._settings = maker, runs, settings
+        self._others, self._records = others, records
+        self._ahead: dict[int, Ahead] = {}
+        """By its place among the runs."""
+        self._settled: set[int] = set()
+        """The places of the runs that are done with."""
+
+    def all(self) -> None:
+        """Make every run that is not done."""
+        for number, run in enumerate(self._runs):
+            if (run.computed or run.bears_others) and number not in self._ahead:
+                self._begin_others(number)
+            if number in self._settled:
+                continue
+            if number in self._ahead:
+                self._maker.observer.run_started(run)
+            self._settle(number)
+
+    def _begin_others(self, first: int) -> None:
+        """Other processes begin with all that is computed from place ``first`` on and has not
+        begun, up to the next run on a cluster that nothing may disturb. One run alone is not worth
+        a process."""
+        places = [number for number in ahead_of(self._runs, first) if number not in self._ahead]
+        for number in places if len(places) > 1 else ():
+            run, scratch = self._runs[number], self._maker.store.scratch()
+            task = Task(
+                experiment=run.experiment.id,
+                point=run.point,
+                profile=self._settings.profile,
+                root_seed=self._settings.root_seed,
+                repeat=run.repeat,
+                options=options_for(run.experiment, self._settings.options),
+                directory=scratch,
+            )
+            self._ahead[number] = Ahead(scratch, self._others.submit(task))
+
+    def _settle(self, number: int) -> None:
+        """Make or take a run that is not done, and tell when its experiment has ended."""
+        run = self._runs[number]
+        if not run.done:
+            brief = self._settings.profile is Profile.SMOKE and run.bears_others
+            meanwhile = self._take_what_is_there if brief else None
+            ahead = self._ahead.get(number)
+            self._records.extend(self._maker.attempts(run, self._settings, ahead, meanwhile))
+        self._settled.add(number)
+        mine = (n for n, each in enumerate(self._runs) if each.experiment is run.experiment)
+        if self._settled.issuperset(mine):
+            campaign = self._maker.campaign(run.experiment, self._settings)
+            self._maker.observer.experiment_finished(run.experiment, campaign)
+
+    def _take_what_is_there(self) -> None:
+        """While a measured run waits: what others have made by now, for a moment."""
+        until = time.monotonic() + MEANWHILE_S
+        for number, ahead in self._ahead.items():
+            if number not in self._settled and ahead.result.done():
+                self._settle(number)
+                if time.monotonic() > until:
+                    return
+
+
+def seconds_left(runs: Sequence[PlannedRun]) -> float:
+    """How long it takes to make what is not done, roughly; what is computed by several processes
+    at a time."""
+    return sum(run.seconds / (AT_ONCE if run.computed else 1) for run in runs if not run.done)
+
+
+def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
+    """The places of what other processes may make, from ``first`` to the next run that nothing may
+    disturb."""
+    found = []
+    for number in range(first, len(runs)):
+        run = runs[number]
+        if run.computed:
+            found.append(number)
+        elif run.to_make and not run.patient:
+            break
+    return found
+
+
+def options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of the user's options those that the experiment understands."""
+    return {name: value for name, value in options.items() if name in experiment.accepts}

@@ -1,0 +1,148 @@
+"""The coordinator's processes: one, none, or (a fault) two at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.hosting.answers import EFFECTS
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.coordinator import CoordinatorMachine
+from harness.simulator.kernel import ANSWER, MESSAGE, TIMER, Kernel
+from harness.simulator.observing import Observers
+from harness.simulator.options import Options
+from harness.simulator.servers import Servers
+from harness.simulator.transport import COORDINATOR, Transport
+
+RESTART_US = 1_000_000
+"""After the last one has stepped down, whoever looks after the process starts another."""
+NOBODY = (0,)
+"""Stands for the lives that a message meant for a coordinator reaches when there is none."""
+
+
+class Coordinators:
+    """Starts, crashes and hosts them; each one that is started gets a term of its own."""
+
+    def __init__(
+        self,
+        options: Options,
+        kernel: Kernel,
+        transport: Transport,
+        servers: Servers,
+        watch: Observers,
+        *,
+        record: Callable[[int, do.NoteCopy], None],
+        validate: bool,
+        kept: int,
+    ) -> None:
+        """``record`` is told what they note of copies; ``kept`` is how many inputs a story
+        holds."""
+        self._options, self._kernel, self._transport = options, kernel, transport
+        self._servers, self._watch, self._record = servers, watch, record
+        self._validate, self._kept = validate, kept
+        self._machines: dict[int, CoordinatorMachine] = {}
+        """By life, ascending."""
+        self._lives = 0
+        self.ended = ""
+        """Why one of them has ended the run; empty while none has."""
+
+    @property
+    def newest(self) -> CoordinatorMachine | None:
+        """The one with the highest number that lives; an older one may not know of it."""
+        return self._machines[max(self._machines)] if self._machines else None
+
+    @property
+    def lives(self) -> Sequence[int]:
+        """Whoever is told what nodes say: all that are there."""
+        return tuple(self._machines) or NOBODY
+
+    def start(self) -> None:
+        """One more."""
+        options = self._options
+        self._lives += 1
+        machine = CoordinatorMachine(
+            wiring=options.wiring,
+            scheme=options.scheme,
+            nodes=options.nodes[: len(options.nodes) - options.unknown_nodes],
+            placement=options.strategy or options.placement,
+            owner=self._lives,
+            kept=self._kept,
+        )
+        self._machines[self._lives] = machine
+        self._perform(machine.start(now=self._kernel.now), self._lives)
+
+    def crash(self) -> None:
+        """All of them."""
+        self._machines.clear()
+
+    def restart(self) -> None:
+        """If there is none."""
+        if not self._machines:
+            self.start()
+
+    def end_rivals(self) -> None:
+        """Whoever is not the newest."""
+        for life in list(self._machines)[:-1]:
+            del self._machines[life]
+
+    def tell(self, item: told.CoordinatorInput, life: int) -> None:
+        """Hand ``item`` to one of them, if it is still there."""
+        machine = self._machines.get(life)
+        if machine is None:
+            return
+        effects = machine.handle(item, now=self._kernel.now)
+        if self._watch.decided:
+            newest, term = machine is self.newest, machine.ledger.term
+            for decided in self._watch.decided:
+                decided(item, effects, newest=newest, term=term)
+        if self._validate:
+            machine.validate()
+        self._perform(effects, life)
+
+    def tell_all(self, item: told.CoordinatorInput) -> None:
+        """At once, and without loss."""
+        for life in self.lives:
+            self.tell(item, life)
+
+    def send(self, item: told.CoordinatorInput, at_us: int) -> None:
+        """Tell those that are there now, later."""
+        for life in self.lives:
+            self._kernel.at(at_us, MESSAGE, self.tell, item, life)
+
+    def validate(self) -> None:
+        """Raise `ProtocolViolation` unless every coordinator's state makes sense."""
+        for machine in self._machines.values():
+            machine.validate()
+
+    def _perform(self, effects: Sequence[do.Effect], life: int) -> None:
+        kernel = self._kernel
+        for effect in effects:
+            if isinstance(effect, do.SetTimer):
+                fired = told.TimerFired(cause=effect.cause, key=effect.key)
+                kernel.at(effect.at, TIMER, self.tell, fired, life)
+            elif isinstance(effect, do.SendOrder):
+                self._transport.order(effect.node, effect.order)
+            elif isinstance(effect, do.Send):
+                self._transport.deliver(COORDINATOR, effect)
+            elif isinstance(effect, do.NoteCopy):
+                self._record(COORDINATOR, effect)
+            elif isinstance(effect, do.EndRun):
+                self.ended = effect.reason
+                self.crash()
+            elif isinstance(effect, do.StepDown):
+                del self._machines[life]
+                kernel.at(kernel.now + RESTART_US, MESSAGE, self.restart)
+            else:
+                at = kernel.now + self._options.network.store_us
+                kernel.at(at, ANSWER, self._serve, effect, life)
+
+    def _serve(self, effect: do.Effect, life: int) -> None:
+        """At the store: the registry, or what is of no use any more."""
+        if self._servers.store_away:
+            return
+        perform = EFFECTS[type(effect)].perform
+        assert perform is not None, "the store is asked for what it can do"
+        answer = perform(effect, self._servers.store)
+        if answer is not None:
+            at = self._kernel.now + self._options.network.store_us
+            self._kernel.at(at, ANSWER, self.tell, answer, life)

@@ -1,0 +1,201 @@
+"""One simulated schedule from beginning to end, with every checker that observes it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from harness.errors import ProtocolViolation
+from harness.hosting.program import Program
+from harness.protocol.scheme import Closing
+from harness.protocol.story import KEPT
+from harness.simulator.checkers import Bystander, InvariantBroken, Violation
+from harness.simulator.closings import Closings
+from harness.simulator.lateness import Lateness
+from harness.simulator.options import Options
+from harness.simulator.synthetic import digest_twin, digests
+from harness.simulator.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedRun:
+    """What one schedule did."""
+
+    seed: int
+    scheme: str
+    topology: str
+    faults: Mapping[str, int]
+    """Faults that really began, by kind."""
+    violation: Violation | None
+    events: int
+    messages: int
+    tentative_outputs: int
+    virtual_us: int
+
+
+def settle_us(options: Options) -> int:
+    """The bound of the liveness phase: detection and restart of everything, twice over, then all
+    batches again at the pace of the slowest node with every task on it."""
+    costs = options.costs
+    tasks = len(options.wiring.names)
+    states = max(options.wiring.memory) * options.tuples * tasks
+    batch = costs.batch_us + costs.tuple_us * options.tuples * tasks
+    state = (costs.copy_us + costs.compare_us + costs.store_us + costs.load_us) * states
+    transfer = options.network.transfer_us(states)
+    work = 2 * options.batches * tasks * (batch + state) + 10 * options.wiring.depth() * transfer
+    detection = options.scheme.suspect_after_us + 4 * options.scheme.heartbeat_us
+    detection += options.scheme.join_within_us // 10
+    hops = 4 * options.wiring.depth()
+    return 10 * detection + hops * 2 * options.scheme.heartbeat_us + work + 60_000_000
+
+
+def simulate(
+    options: Options,
+    *,
+    program: Program | None = None,
+    prepare: Callable[[World], None] | None = None,
+    validate: bool = True,
+    notes_progress: bool = False,
+) -> SimulatedRun:
+    """Run ``options``: the safety phase, then a liveness phase in which nothing fails any more.
+
+    ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
+    is given the world before it starts. The machines keep no stories at first (`Story`): a run
+    that ends in a violation is run again with stories, and ``prepare`` called again.
+    ``notes_progress`` makes the world's notes tell how far every primary is.
+    """
+
+    def run(kept: int) -> SimulatedRun:
+        return _run(
+            options, program, prepare, validate=validate, kept=kept, notes_progress=notes_progress
+        )
+
+    with collector_at_rest():
+        report = run(0)
+    if report.violation is None:
+        return report
+    again = run(KEPT)
+    assert again.violation is not None, "a run is a function of its options"
+    assert again.violation.what == report.violation.what, "a run is a function of its options"
+    return again
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """The cyclic collector finds nothing in a run, and takes a sixth of the time to do so."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _run(
+    options: Options,
+    program: Program | None,
+    prepare: Callable[[World], None] | None,
+    *,
+    validate: bool,
+    kept: int,
+    notes_progress: bool,
+) -> SimulatedRun:
+    if program is None:
+        program = digests(options)
+        twin = digest_twin(options)
+    else:
+        twin = program.twin(options.batches)
+    bystander = Bystander(options, twin)
+    world = World(
+        options,
+        program,
+        observers=(bystander,),
+        validate=validate,
+        kept=kept,
+        notes_progress=notes_progress,
+    )
+    rules = options.scheme.tentative
+    if rules is not None:
+        world.watch.add(Lateness(options, world))
+        if rules.closing is Closing.COORDINATOR:
+            world.watch.add(Closings(options, world))
+    if prepare is not None:
+        prepare(world)
+    violation = _violation(world, bystander)
+    return SimulatedRun(
+        seed=options.seed,
+        scheme=options.scheme.name,
+        topology=options.topology,
+        faults=dict(world.fault_counts),
+        violation=violation,
+        events=world.kernel.processed,
+        messages=world.sent_messages,
+        tentative_outputs=bystander.tentative_outputs,
+        virtual_us=world.kernel.now,
+    )
+
+
+def _violation(world: World, bystander: Bystander) -> Violation | None:
+    """Both phases, up to the first thing that is wrong."""
+    options = world.options
+    try:
+        world.start()
+        world.kernel.run(until=options.horizon_us)
+        world.validate_all()
+        world.kernel.run(until=options.horizon_us + settle_us(options), stop=world.finished)
+        world.validate_all()
+        if world.ended:
+            raise InvariantBroken("ended", world.ended)
+        bystander.at_end(options.batches)
+    except InvariantBroken as broken:
+        return Violation(
+            seed=options.seed, invariant=broken.invariant, what=broken.what, story=tell(world)
+        )
+    except ProtocolViolation as bug:
+        what, *_ = str(bug).splitlines()
+        return Violation(seed=options.seed, invariant="machine", what=what, story=str(bug))
+    return None
+
+
+def tell(world: World) -> str:
+    """Where every copy is, then the coordinator's story and those of the copies furthest back."""
+    lines = [f"at {world.kernel.now / 1e6:.6f} s"]
+    copies = [
+        (copy.position, node.number, copy)
+        for node in world.nodes
+        if node.machine is not None
+        for copy in node.machine.copies.values()
+    ]
+    for position, number, copy in copies:
+        lines.append(
+            f"  node {number}: {world.wiring.names[copy.task]} incarnation {copy.incarnation} "
+            f"term {copy.term} {copy.phase} {copy.mode}, next batch {position}"
+        )
+    sinks = [copy for _, _, copy in copies if copy.sink and copy.primary]
+    behind = [copy for _, _, copy in sorted(copies, key=lambda entry: entry[:2])]
+    lines.extend(copy.story.tell() for copy in [*sinks, *behind][:3])
+    if world.coordinator is not None:
+        lines.append(world.coordinator.story.tell())
+    return "\n".join(lines)
+
+
+def shrink(
+    options: Options, fails: Callable[[Options], bool] | None = None
+) -> tuple[Options, tuple[int, ...]]:
+    """Leave out one fault after the other as long as the run still fails.
+
+    Returns the smaller options and the numbers of the faults that remain.
+    """
+    fails = fails or (lambda o: simulate(o).violation is not None)
+    kept = list(range(len(options.faults)))
+    progress = True
+    while progress:
+        progress = False
+        for number in list(kept):
+            fewer = [n for n in kept if n != number]
+            if fails(replace(options, faults=tuple(options.faults[n] for n in fewer))):
+                kept, progress = fewer, True
+    return replace(options, faults=tuple(options.faults[n] for n in kept)), tuple(kept)

@@ -1,0 +1,193 @@
+"""What the log and the store answer, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.hosting.answers import EFFECTS
+from harness.hosting.program import Program
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.output import OutputPartition
+from harness.protocol.values import maker
+from harness.simulator.computing import Computing
+from harness.simulator.kernel import ANSWER, Kernel
+from harness.simulator.node import SimulatedNode
+from harness.simulator.observing import Observers
+from harness.simulator.options import Options
+from harness.simulator.store import Store
+from harness.simulator.transport import Tell, Transport
+
+_SourceRead = maker(told.SourceRead)
+
+
+class Servers:
+    """Requests of nodes to the store, the output partitions and the source log."""
+
+    def __init__(
+        self,
+        options: Options,
+        kernel: Kernel,
+        nodes: Sequence[SimulatedNode],
+        program: Program,
+        *,
+        computing: Computing,
+        transport: Transport,
+        watch: Observers,
+        tell: Tell,
+    ) -> None:
+        self._options, self._kernel, self._nodes = options, kernel, nodes
+        self._program, self._computing, self._transport = program, computing, transport
+        self._watch, self._deliver = watch, tell
+        self.store = Store()
+        self.partitions = {
+            sink: OutputPartition(lambda: kernel.now) for sink in options.wiring.sinks
+        }
+        self.store_away = self.log_away = 0
+        """By how many faults they answer nothing."""
+        self._readers: dict[tuple[int, int, int], tuple[int, int]] = {}
+        """(source, node, incarnation) to the next batch to read, and where to stop."""
+        self._opening: dict[tuple[int, int, int], int] = {}
+        """Of those that are not open yet: when they will be."""
+        self._cut_batches = 0
+
+    # -- the store -------------------------------------------------------------------------
+
+    def ask_store(
+        self, node: SimulatedNode, effect: do.StoreCheckpoint | do.LoadCheckpoint
+    ) -> None:
+        """Store or load a checkpoint: the answer comes when the bytes have gone there or back."""
+        if isinstance(effect, do.StoreCheckpoint):
+            latency = self._write_us(node, effect.checkpoint)
+        else:
+            latency = self._read_us(node, effect)
+        self._request(node, latency, effect, lambda: None if self.store_away else self.store)
+
+    def _write_us(self, node: SimulatedNode, checkpoint: told.Checkpoint) -> int:
+        """Until a checkpoint is at the store."""
+        now = self._kernel.now
+        size, written = self._computing.write(node, now, checkpoint)
+        self._transport.carried_tuples += size
+        latency = written - now + self._options.network.transfer_us(size)
+        return latency + self._store_us(node)
+
+    def _read_us(self, node: SimulatedNode, effect: do.LoadCheckpoint) -> int:
+        found = self.store.get(effect.task, effect.position)
+        size = self._program.operators[effect.task].state_tuples(found.state) if found else 0
+        self._transport.carried_tuples += size
+        transfer = self._options.network.transfer_us(size)
+        return self._store_us(node) + transfer + self._options.costs.load_us * size
+
+    def _store_us(self, node: SimulatedNode) -> int:
+        """One way between a node and the store."""
+        network = self._options.network
+        far = network.store_pairs_us[node.number] if network.store_pairs_us else 0
+        return network.store_us + far
+
+    # -- output ----------------------------------------------------------------------------
+
+    def ask_output(self, node: SimulatedNode, effect: do.ClaimOutput | do.PublishOutput) -> None:
+        """Claim a sink's partition or append to it."""
+        partition = self.partitions[effect.task]
+        latency = self._options.network.log_us
+        self._request(node, latency, effect, lambda: None if self.log_away else partition)
+
+    def _request(
+        self, node: SimulatedNode, latency: int, effect: do.Effect, server: Callable[[], Any]
+    ) -> None:
+        """Have ``effect`` done at a server after ``latency``, and the node told after another."""
+        if not node.cut:
+            at = self._kernel.now + latency
+            self._kernel.at(at, ANSWER, self._serve, node, node.boot, latency, effect, server)
+
+    def _serve(
+        self,
+        node: SimulatedNode,
+        boot: int,
+        latency: int,
+        effect: do.Effect,
+        server: Callable[[], Any],
+    ) -> None:
+        found, kernel = server(), self._kernel
+        if found is None:
+            return
+        before = len(found.records) if isinstance(found, OutputPartition) else 0
+        perform = EFFECTS[type(effect)].perform
+        assert perform is not None, "servers are asked for what they can do"
+        answer = perform(effect, found)
+        if isinstance(effect, do.PublishOutput) and len(found.records) > before:
+            for published in self._watch.published:
+                published(effect.task, kernel.now, effect.records)
+        if not node.cut:
+            kernel.at(kernel.now + latency, ANSWER, self._deliver, node.number, boot, answer)
+
+    # -- the source log --------------------------------------------------------------------
+
+    def read_source(self, node: SimulatedNode, effect: do.ReadSource) -> None:
+        """Begin to read a source's partition for a copy, at a batch."""
+        key = (effect.task, node.number, effect.incarnation)
+        at, _ = self._readers.get(key, (None, 0))
+        self._readers[key] = (effect.from_batch, effect.below)
+        opening = self._options.costs.reader_us
+        if not opening or at == effect.from_batch:  # it waits for that batch as it is
+            self._pump(key)
+            return
+        open_at = self._opening[key] = self._kernel.now + opening
+        self._kernel.at(open_at, ANSWER, self._open, key)
+
+    def _open(self, key: tuple[int, int, int]) -> None:
+        """A reader is in place, unless it has been asked to begin elsewhere since, or is gone."""
+        if self._opening.get(key) == self._kernel.now:
+            del self._opening[key]
+            if key in self._readers:
+                self._pump(key)
+
+    def read_on(self, node: SimulatedNode, effect: do.ReadOn) -> None:
+        """Let a copy's reader go further."""
+        key = (effect.task, node.number, effect.incarnation)
+        if key in self._readers:
+            at, _ = self._readers[key]
+            self._readers[key] = (at, effect.below)
+            self._pump(key)
+
+    def stop_reading(self, node: SimulatedNode, effect: do.StopReading) -> None:
+        """End a copy's reader."""
+        key = (effect.task, node.number, effect.incarnation)
+        self._readers.pop(key, None)
+        self._opening.pop(key, None)
+
+    def forget(self, node: SimulatedNode) -> None:
+        """It has crashed: it reads no more."""
+        for key in [key for key in self._readers if key[1] == node.number]:
+            del self._readers[key]
+            self._opening.pop(key, None)
+
+    def cut_batch(self, batch: int) -> None:
+        """A batch is complete in every source partition."""
+        self._cut_batches = batch + 1
+        self.pump_all()
+
+    def pump_all(self) -> None:
+        """Deliver what any reader has not had yet."""
+        for key in list(self._readers):
+            self._pump(key)
+
+    def _pump(self, key: tuple[int, int, int]) -> None:
+        source, number, incarnation = key
+        node, kernel = self._nodes[number], self._kernel
+        if self.log_away or node.cut or key in self._opening:
+            return
+        latency = self._options.network.log_us
+        at, below = self._readers[key]
+        end = max(at, min(below, self._cut_batches))
+        self._readers[key] = (end, below)
+        for batch in range(at, end):
+            item = _SourceRead(
+                cause=f"batch {batch} of source {source}",
+                task=source,
+                incarnation=incarnation,
+                batch=batch,
+                payload=self._program.read(source, batch),
+            )
+            kernel.at(kernel.now + latency, ANSWER, self._deliver, number, node.boot, item)

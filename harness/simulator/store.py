@@ -1,0 +1,73 @@
+"""The store (Redis) as the protocol needs it: durable and fenced."""
+
+from __future__ import annotations
+
+from harness.hosting.answers import NoRoom
+from harness.protocol.inputs import Checkpoint
+
+
+class Store:
+    """Checkpoints per task, and the coordinator's registry."""
+
+    def __init__(self) -> None:
+        self._checkpoints: dict[int, dict[int, Checkpoint]] = {}
+        self._terms: dict[int, int] = {}
+        self.registry: object | None = None
+        self.registry_version = -1
+        self.registry_terms: dict[int, int] = {}
+        """Owner to the term that it was given."""
+        self.written = 0
+        self.full = 0
+        """By how many faults it has no room for checkpoints."""
+
+    def claim(self, task: int, term: int | None) -> bool:
+        """Refuse lower terms from now on; False if this one is refused. None claims nothing."""
+        if term is None:
+            return True
+        if term < self._terms.get(task, -1):
+            return False
+        self._terms[task] = term
+        return True
+
+    def put(self, checkpoint: Checkpoint) -> bool:
+        """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
+        if not self.claim(checkpoint.task, checkpoint.term):
+            return False
+        if self.full:
+            raise NoRoom("the simulated store is full")
+        kept = self._checkpoints.setdefault(checkpoint.task, {})
+        kept[checkpoint.position] = checkpoint
+        self.written += 1
+        return True
+
+    def forget(self, task: int | None, below: int) -> None:
+        """Drop the checkpoints of ``task``, or of all tasks, before position ``below``."""
+        for number in self._checkpoints if task is None else (task,):
+            kept = self._checkpoints.get(number, {})
+            for position in [p for p in kept if p < below]:
+                del kept[position]
+
+    def positions(self, task: int) -> list[int]:
+        """Where there is a checkpoint of ``task``."""
+        return sorted(self._checkpoints.get(task, {}))
+
+    def get(self, task: int, position: int | None) -> Checkpoint | None:
+        """The checkpoint at ``position``, or the latest one."""
+        kept = self._checkpoints.get(task, {})
+        if position is not None:
+            return kept.get(position)
+        return kept[max(kept)] if kept else None
+
+    def claim_registry(self, owner: int) -> tuple[int, object | None]:
+        """Give ``owner`` a term of its own, and what is stored."""
+        term = self.registry_terms.setdefault(owner, len(self.registry_terms) + 1)
+        return term, self.registry
+
+    def put_registry(self, term: int, version: int, registry: object) -> int | None:
+        """Keep a later version; the highest term if that is not ``term``."""
+        highest = len(self.registry_terms)
+        if term < highest:
+            return highest
+        if version > self.registry_version:
+            self.registry_version, self.registry = version, registry
+        return None

@@ -1,0 +1,142 @@
+"""Links between nodes, and to the coordinator: they take time, lose, repeat and reorder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.operators import TaskOperator
+from harness.seeds import derive_seed
+from harness.simulator.kernel import MESSAGE, Kernel
+from harness.simulator.node import SimulatedNode
+from harness.simulator.options import Options
+
+COORDINATOR = -1
+"""Stands for the coordinator where a node is named."""
+Tell = Callable[[int, int, told.NodeInput], None]
+"""Hand something to a node, in the life that is meant."""
+
+
+class Transport:
+    """Delivers messages to where the copies they are for have been noted to be."""
+
+    def __init__(
+        self,
+        options: Options,
+        kernel: Kernel,
+        nodes: Sequence[SimulatedNode],
+        operators: Sequence[TaskOperator],
+        tell: Tell,
+    ) -> None:
+        self._kernel, self._nodes, self._operators, self._deliver = kernel, nodes, operators, tell
+        self._network = network = options.network
+        self._random = Random(derive_seed(options.seed, "world"))
+        self._links_us: Sequence[Sequence[int]] = network.pairs_us or _links_by_rack(options)
+        self._jitter_us = network.jitter_us
+        self._host_us = options.costs.host_us
+        self._limited = network.bytes_per_s > 0
+        self._blocked: Counter[tuple[int, int]] = Counter()
+        """By how many faults a link is cut; links that are not cut are left out."""
+        self.hosts: list[dict[int, tuple[int, ...]]] = [{} for _ in options.wiring.tasks]
+        """Task to {node: incarnations} of the copies that are there."""
+        self.loss_percent = 0
+        self.sent_messages = 0
+        self.carried_tuples = 0
+        """What crossed a link between two nodes, or a node and the store, where links are
+        limited (`Network.bytes_per_s`)."""
+
+    # -- where copies are ------------------------------------------------------------------
+
+    def noted(self, node: SimulatedNode, note: do.NoteCopy) -> None:
+        """A node has, or has dropped, a copy."""
+        hosts = self.hosts[note.task]
+        here = hosts.get(node.number, ())
+        if note.event is do.CopyEvent.HOSTED:
+            hosts[node.number] = (*here, note.incarnation)
+        elif note.event is do.CopyEvent.RETIRED:
+            hosts[node.number] = tuple(number for number in here if number != note.incarnation)
+            if not hosts[node.number]:
+                del hosts[node.number]
+
+    def tasks_on(self, node: int) -> list[int]:
+        """The tasks of which a copy is there."""
+        return [task for task, hosts in enumerate(self.hosts) if node in hosts]
+
+    def forget(self, node: SimulatedNode) -> None:
+        """It has lost all of its copies."""
+        for task in self.tasks_on(node.number):
+            del self.hosts[task][node.number]
+
+    # -- links -----------------------------------------------------------------------------
+
+    def cut(self, one: int, other: int) -> None:
+        """No message between two nodes, until `mend` was called as often."""
+        self._blocked.update(((one, other), (other, one)))
+
+    def mend(self, one: int, other: int) -> None:
+        """Take one cut back."""
+        self._blocked -= Counter(((one, other), (other, one)))  # drops what is no longer cut
+
+    def deliver(self, sender: int, effect: do.Send) -> None:
+        """To every copy of the task, or to the one that is meant."""
+        meant, message = effect.incarnation, effect.message
+        for number, incarnations in self.hosts[effect.to].items():
+            if meant is None or meant in incarnations:
+                self.transmit(sender, number, message)
+
+    def order(self, receiver: int, order: told.Order) -> None:
+        """From the coordinator to a node, which opens what a new copy reads before it hosts it."""
+        opening = self._host_us if isinstance(order, told.CopyOrdered) else 0
+        self.transmit(COORDINATOR, receiver, order, after_us=opening)
+
+    def transmit(
+        self, sender: int, receiver: int, message: told.NodeInput, *, after_us: int = 0
+    ) -> None:
+        """To one node, from a node or the coordinator; handed over ``after_us`` after it came."""
+        node = self._nodes[receiver]
+        if node.cut or (self._blocked and (sender, receiver) in self._blocked):
+            return
+        link = self._links_us[sender][receiver] + after_us
+        if self._limited and sender != receiver and isinstance(message, told.BatchArrived):
+            tuples = self._operators[message.task].tuples((message.payload,))
+            self.carried_tuples += tuples
+            link += self._network.transfer_us(tuples)
+        kernel = self._kernel
+        if self.loss_percent:
+            for delay in self.delays(link):
+                kernel.at(kernel.now + delay, MESSAGE, self._deliver, receiver, node.boot, message)
+            return
+        self.sent_messages += 1
+        at = kernel.now + link + int(self._random.random() * self._jitter_us)
+        kernel.at(at, MESSAGE, self._deliver, receiver, node.boot, message)
+
+    def link_us(self, sender: int, receiver: int) -> int:
+        """The delay between two nodes, or a node and the `COORDINATOR`."""
+        return self._links_us[sender][receiver]
+
+    def delays(self, link_us: int) -> Sequence[int]:
+        """One delay per delivery: none if lost, two if repeated."""
+        self.sent_messages += 1
+        delay = link_us + int(self._random.random() * self._jitter_us)
+        if not self.loss_percent:
+            return (delay,)
+        luck = self._random.random() * 100
+        if luck < self.loss_percent:
+            return ()
+        late = delay + int(self._random.random() * 50 * self._jitter_us)
+        return (delay, late) if luck < 2 * self.loss_percent else (late,)
+
+
+def _links_by_rack(options: Options) -> list[list[int]]:
+    """The delay between every two nodes by their racks; the last row and column are the
+    coordinator's, which -1 finds."""
+    network, racks = options.network, [info.rack for info in options.nodes]
+    far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
+    near, local = far if near is None else near, far if local is None else local
+    links = [[near if one == other else far for other in racks] + [far] for one in racks]
+    for node, row in enumerate(links):
+        row[node] = local
+    return [*links, [far] * (len(racks) + 1)]

@@ -1,0 +1,54 @@
+"""What the live tests of the task engine share: passes that are disturbed on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.endurance.endure import Endurance
+from harness.endurance.trial import Disturb, Disturbance, Trial
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine
+from harness.results.record import Scalar
+from workloads.base import Workload
+from workloads.wordcount import word_count
+
+PARAMETERS: dict[str, Scalar] = {"checkpoint_s": 1.0, "suspect_s": 2.0}
+WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
+"""Tasks: split 0-1, lower 2-3, count 4-5, collect 6."""
+NODES = ("r1n1", "r1n2", "r2n1", "r2n2")
+"""In the order of their numbers."""
+
+
+def trial(
+    engine: TaskEngine,
+    directory: Path,
+    scheme: str,
+    seconds: float = 6,
+    *,
+    workload: Workload = WORDS,
+    rate_per_s: float = 200,
+    **parameters: Scalar,
+) -> Trial:
+    """A pass under ``scheme``, ready to run; nothing dies before every copy has been ready, so
+    that what a kill leads to is no matter of how busy the machine is."""
+    engine.setup = Setup(scheme=scheme, parameters={**PARAMETERS, **parameters})
+    engine.check()
+    return Trial(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)
+
+
+def kill(at_s: float, target: str) -> Disturbance:
+    """A node or a rack dies, and begins its next life at once or when ``restart_s`` is over."""
+    return Disturbance(at_s=at_s, kind=Disturb.KILL, target=target)
+
+
+def endurance(engine: TaskEngine, directory: Path, *, seed: int) -> Endurance:
+    """Short passes of word count under one contender after the other."""
+    return Endurance(
+        engine=engine,
+        workloads=[WORDS],
+        seed=seed,
+        directory=directory,
+        keep=directory / "kept",
+        rate_per_s=200,
+        seconds=15,
+    )

@@ -1,0 +1,188 @@
+"""What a run cannot go on with is one message; what it can go on with changes no result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from harness.cluster.backends import remove_made
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.processes import marked
+from harness.endurance.trial import Disturb, Disturbance
+from harness.engines.base import EventKind, Setup
+from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.errors import EnvironmentFailure, UsageError
+from harness.protocol.effects import CopyEvent
+from tests.cluster.contract import silent
+from tests.engines.tasks.conftest import SPEC
+from tests.engines.tasks.live import WORDS, kill, trial
+from workloads.base import Reference, Workload, load_workload_file
+from workloads.toolkit.operators import TableProgram, TableTask, Timeline
+from workloads.wordcount import Lower, program
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
+
+HERE = Path(__file__).resolve()
+
+
+class Broken(Lower):
+    """Fails in the middle of the input."""
+
+    def work(
+        self, state: None, batch: int, inputs: Sequence[pa.Table]
+    ) -> tuple[None, tuple[pa.Table, ...]]:
+        if batch > 20:
+            raise ValueError("this word is too much")
+        return super().work(state, batch, inputs)
+
+
+def broken_program(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
+    code = program(timeline=timeline, rate=rate, depth=4)
+
+    def task(operator: str, index: int) -> TableTask:
+        return Broken(2) if operator == "lower" else code.task(operator, index)
+
+    return replace(code, task=task)
+
+
+def broken_workload() -> Workload:
+    """As the nodes build it."""
+    return replace(WORDS, program=Reference(target=f"{HERE}:broken_program"))
+
+
+def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Path) -> None:
+    broken = replace(broken_workload(), reference=Reference(target=f"{HERE}:broken_workload"))
+    with pytest.raises(UsageError, match=r"task lower\.\d on node r\dn\d raised") as caught:
+        trial(engine, tmp_path, "checkpoint", workload=broken).run()
+    assert "this word is too much" in str(caught.value)
+
+
+OWN = """
+import os
+
+from workloads.base import Reference
+from workloads.wordcount import program, word_count
+
+if os.environ.get("FAULTLINE_WORKER") == {unlucky!r}:
+    import only_on_my_machine
+
+WORKLOAD = word_count(text=[{text!r}], window_s=2, slide_s=1, depth=4)
+"""
+
+
+def own_workload(directory: Path, unlucky: str) -> Workload:
+    """A user's own file, as ``--workload FILE`` loads it; it cannot be imported on a worker."""
+    path = directory / "own_words.py"
+    path.write_text(OWN.format(unlucky=unlucky, text=str(HERE)))
+    return load_workload_file(path)
+
+
+def test_a_file_that_an_executor_cannot_import_is_one_message(
+    engine: TaskEngine, tmp_path: Path
+) -> None:
+    own = own_workload(tmp_path, unlucky="r2w1")
+    with pytest.raises(
+        UsageError, match=r"node r2n\d: .*own_words.py:WORKLOAD cannot be"
+    ) as caught:
+        trial(engine, tmp_path, "checkpoint", workload=own).run()
+    assert "No module named 'only_on_my_machine'" in caught.value.what
+    assert "carried to the executors" in caught.value.remedy
+
+
+@pytest.mark.deep
+def test_a_workload_of_a_users_file_is_carried_to_the_nodes(
+    engine: TaskEngine, tmp_path: Path
+) -> None:
+    """Nodes get its text with the pass: the file is gone before any of them could read it."""
+    own = own_workload(tmp_path, unlucky="none")
+    one = trial(engine, tmp_path, "checkpoint", workload=own)
+    done = one.run([kill(3, "r1n1")])
+    assert done.results > 100
+    assert done.failures == 0, done
+    assert engine.job is not None
+    assert list(engine.job.files) == [str(tmp_path / "own_words.py")]
+
+
+@contextmanager
+def full(cluster: LocalCluster) -> Iterator[None]:
+    """Redis has as little memory as checkpoints may not use, and some for the registry.
+
+    What ended passes left is deleted before the limit is taken from what is in use: deleted
+    later, it would be room for checkpoints.
+    """
+    with cluster.redis.client() as client:
+        left = [key for key in client.scan_iter(count=1000) if not key.endswith(b":boots")]
+        if left:
+            client.delete(*left)
+        before = client.config_get("maxmemory")["maxmemory"]
+        used = int(client.info("memory")["used_memory"])
+        client.config_set("maxmemory", used + 250_000)
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", before)
+
+
+@pytest.mark.deep
+def test_a_store_without_room_is_an_answer(
+    cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
+) -> None:
+    """From 2 s on no checkpoint is taken; what dies then is restored from older ones."""
+    with cluster.redis.client() as client:
+        assert client.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
+    one = trial(engine, tmp_path, "checkpoint", 7)
+    with full(cluster):
+        done = one.run([kill(4, "r1n1"), kill(5, "r2n2")])
+    assert done.kills == 2
+    assert done.failures == 0, done
+    refused = [noted for noted in engine.notes() if noted.note.event is CopyEvent.UNSTORED]
+    assert refused
+    assert "checkpoints get 90%" in refused[0].note.why
+    told = [event for event in engine.events() if event.cause == "a checkpoint was not stored"]
+    assert len(told) == len(refused)
+    assert all(event.kind is EventKind.FAILED for event in told)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("server", ["kafka", "redis"])
+def test_a_server_that_is_frozen_for_a_while_delays_and_changes_nothing(
+    engine: TaskEngine, tmp_path: Path, server: str
+) -> None:
+    frozen = Disturbance(at_s=2, kind=Disturb.SERVER, target=server, for_s=1.5)
+    done = trial(engine, tmp_path, "checkpoint").run([frozen, kill(4, "r1n2")])
+    assert done.kills == 1
+    assert done.failures == 0, done
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        ("redis", "Redis is dead"),
+        ("driver", "the driver of the task engine has ended"),
+        pytest.param("kafka", "the Kafka broker is dead", marks=pytest.mark.long),
+    ],
+)
+def test_a_server_that_is_killed_ends_the_run_with_one_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: str, message: str
+) -> None:
+    """With a cluster of its own, which is gone afterwards, every process of it. A driver takes its
+    executors along, and the nodes on them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
+    before = {thread.name for thread in threading.enumerate()}
+    with LocalCluster(SPEC, remove=remove_made) as cluster:
+        cluster.start(silent)
+        with (
+            running_engine(Setup(scheme="checkpoint"), cluster) as engine,
+            pytest.raises(EnvironmentFailure, match=message),
+        ):
+            trial(engine, tmp_path, "checkpoint").run([dead])
+    assert marked(cluster.run) == []
+    assert {thread.name for thread in threading.enumerate()} <= before

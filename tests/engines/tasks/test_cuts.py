@@ -1,0 +1,114 @@
+"""The task engine while racks are cut off the network, live: what goes on alone counts nowhere.
+
+Everything here but one test runs inside namespaces, where a cut is a virtual cable that is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.backends import remove_made
+from harness.cluster.base import ClusterSpec
+from harness.cluster.local.cluster import LocalCluster
+from harness.cluster.local.network import Namespaces
+from harness.cluster.processes import marked
+from harness.endurance.trial import Disturb, Disturbance, Trial
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.protocol.effects import CopyEvent
+from tests.cluster.contract import silent
+from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
+from tests.engines.tasks.live import endurance
+from workloads.wordcount import word_count
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
+)
+PARAMETERS = {"checkpoint_s": 1.0, "suspect_s": 1.0}
+WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
+
+
+@only_outside
+@pytest.mark.timeout(WHOLE_FILE_S)
+def test_all_of_it_inside() -> None:
+    ran_inside(Path(__file__))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
+    """Processes that any scheme can use: a pass brings its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        with LocalCluster(SPEC, network=Namespaces(), remove=remove_made) as cluster:
+            cluster.start(silent)
+            setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
+            with running_engine(setup, cluster) as engine:
+                yield engine
+        assert marked(cluster.run) == []
+
+
+def cut(at_s: float, target: str, for_s: float) -> Disturbance:
+    return Disturbance(at_s=at_s, kind=Disturb.CUT, target=target, for_s=for_s)
+
+
+def trial(engine: TaskEngine, directory: Path, scheme: str, seconds: float) -> Trial:
+    engine.setup = Setup(scheme=scheme, parameters=PARAMETERS)
+    engine.check()
+    return Trial(engine, WORDS, directory, rate_per_s=200, seconds=seconds)
+
+
+@only_inside
+@pytest.mark.parametrize("scheme", ["checkpoint", "global", "active", "ppa", "replay"])
+def test_a_rack_that_is_cut_off_is_replaced_and_its_output_counts_nowhere(
+    engine: TaskEngine, tmp_path: Path, scheme: str
+) -> None:
+    done = trial(engine, tmp_path, scheme, 8).run([cut(2, "r1", 4)])
+    assert done.results > 500
+    assert done.cuts == 2
+    assert done.failures == 0, done
+    lost = {noted.note.node for noted in engine.lost_primaries()}
+    assert {0, 1} <= lost, "both nodes of the rack were given up"
+    assert any("silent" in noted.note.why for noted in engine.lost_primaries())
+    if scheme == "active":
+        assert CopyEvent.PROMOTED in {noted.note.event for noted in engine.notes()}
+
+
+@only_inside
+def test_while_one_rack_is_away_a_node_and_the_coordinator_die(
+    engine: TaskEngine, tmp_path: Path
+) -> None:
+    """The other rack's node has nowhere to go but its own rack; nothing is lost."""
+    done = trial(engine, tmp_path, "checkpoint", 9).run(
+        [
+            cut(2, "r2", 4.5),
+            Disturbance(at_s=3.5, kind=Disturb.KILL, target="r1n1"),
+            Disturbance(at_s=4.5, kind=Disturb.COORDINATOR),
+        ]
+    )
+    assert (done.cuts, done.kills) == (2, 2)
+    assert done.failures == 0, done
+
+
+@only_inside
+def test_racks_are_cut_off_in_turn_faster_than_they_come_back(
+    engine: TaskEngine, tmp_path: Path
+) -> None:
+    """Nobody works while both are away; what each did alone before is of no use to the other."""
+    done = trial(engine, tmp_path, "active", 10).run(
+        [cut(2, "r1", 2.5), cut(4, "r2", 2.5), cut(7, "r1", 0.3)]
+    )
+    assert done.cuts == 6
+    assert done.failures == 0, done
+
+
+@only_inside
+def test_kills_and_cuts_at_random(engine: TaskEngine, tmp_path: Path) -> None:
+    tally = endurance(engine, tmp_path, seed=0).until(6)
+    assert tally.kills >= 6
+    assert tally.cuts >= 2
+    assert tally.failures == 0, tally

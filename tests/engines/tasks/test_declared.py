@@ -1,0 +1,127 @@
+"""A declared speed and declared links, live: what happened happened no sooner than they allow.
+
+All bounds are lower ones, by the machine's monotonic clock, so that a busy machine breaks none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.pacing import Links
+from harness.protocol.effects import CopyEvent
+from tests.engines.tasks.live import NODES, WORDS, kill, trial
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
+
+PLACEMENT = (0, 1, 2, 3, 0, 1, 2)
+"""Task to node: split, lower and count twice, then collect."""
+EDGE_US, STORE_US = 120_000, 30_000
+"""Between the racks, and between any node and the store."""
+
+
+def between_racks(one: str, other: str) -> float:
+    if "store" in (one, other):
+        return STORE_US / 1e6
+    return 0.0 if one[:2] == other[:2] else EDGE_US / 1e6
+
+
+def processed(engine: TaskEngine) -> dict[tuple[int, int], int]:
+    """(task, batch) to when a primary first had processed it, stable, in microseconds."""
+    found: dict[tuple[int, int], int] = {}
+    for noted in engine.notes():
+        if noted.note.event is CopyEvent.PROGRESSED:
+            found.setdefault((noted.note.task, noted.note.position - 1), noted.at_us)
+    return found
+
+
+def test_a_link_delays_whatever_crosses_it(engine: TaskEngine, tmp_path: Path) -> None:
+    links = Links.between(
+        NODES, between_racks, coordinator="r1", store="store", bytes_per_s=1_000_000
+    )
+    done = trial(
+        engine,
+        tmp_path,
+        "checkpoint",
+        links=links.to_text(),
+        placement=",".join(map(str, PLACEMENT)),
+    ).run([kill(4, "r1n1")])
+    assert done.kills == 1
+    assert done.failures == 0, done
+    at_us, checked = processed(engine), 0
+    died_us = min(lost.at_us for lost in engine.lost_primaries())
+    assert engine.job is not None
+    for task, upstream in enumerate(engine.job.wiring.upstream):
+        for batch in range(5, 30):
+            if at_us[task, batch] >= died_us:
+                continue  # on a machine that is too busy: it may be somewhere else by now
+            for above in upstream:
+                way_us = links.delay_us(PLACEMENT[above], PLACEMENT[task])
+                assert at_us[task, batch] >= at_us[above, batch] + way_us
+                checked += way_us == EDGE_US
+    assert checked
+    noted = [found for found in engine.notes() if found.node >= 0]
+    loaded = 0
+    for lost in engine.lost_primaries():
+        hosted, *_ = [
+            found
+            for found in noted
+            if found.note.event is CopyEvent.HOSTED
+            and found.note.task == lost.note.task
+            and found.at_us > lost.at_us
+        ]
+        here_us = links.delay_us(-1, hosted.node)
+        assert hosted.at_us >= lost.at_us + here_us, "an order takes its way, too"
+        ready = [
+            found
+            for found in noted
+            if found.note.event is CopyEvent.READY
+            and (found.note.task, found.note.incarnation)
+            == (hosted.note.task, hosted.note.incarnation)
+        ]
+        if ready and ready[0].note.why == "checkpoint":
+            loaded += 1
+            assert ready[0].at_us >= hosted.at_us + 2 * STORE_US, "and so does a checkpoint"
+    assert loaded
+
+
+def test_a_declared_speed_holds_results_back(engine: TaskEngine, tmp_path: Path) -> None:
+    """Both `lower` tasks on one node that takes 700 words a second: it falls behind the load."""
+    speed = 700
+    one = trial(engine, tmp_path, "active", tuples_per_s=speed, placement="0,1,3,3,0,1,2")
+    done = one.run()
+    assert done.failures == 0, done
+    words = one.truth["count"].sum() / (WORDS.window_s / WORDS.slide_s)
+    assert words / speed > 6, "more than the load's seconds, or this shows nothing"
+    at_us = processed(engine)
+    lower = [at for (task, _), at in at_us.items() if task in (2, 3)]
+    assert max(lower) - min(lower) >= 0.95 * words / speed * 1e6
+
+
+def test_a_dead_node_stays_away_and_its_tasks_wait_for_it(
+    engine: TaskEngine, tmp_path: Path
+) -> None:
+    """Two slots a node: eight in all, so one of two lost tasks finds a place and one waits."""
+    done = trial(engine, tmp_path, "checkpoint", slots=2, restart_s=2.5).run([kill(2, "r1n1")])
+    assert done.kills == 1
+    assert done.failures == 0, done
+    left = [event for event in engine.fleet.events("left") if event["node"] == 0][-1]
+    back = [event for event in engine.fleet.events("joined") if event["node"] == 0][-1]
+    assert back["at_us"] - left["at_us"] >= 2_500_000
+    lost = {noted.note.task for noted in engine.lost_primaries()}
+    assert len(lost) == 2
+    hosted = [
+        next(
+            noted
+            for noted in engine.notes()
+            if noted.note.event is CopyEvent.HOSTED
+            and noted.note.task == task
+            and noted.at_us > left["at_us"]
+        )
+        for task in lost
+    ]
+    waited = [noted for noted in hosted if noted.node == 0]
+    assert len(waited) == 1, "the other one was given the place that was free"
+    assert waited[0].at_us >= left["at_us"] + 2_500_000

@@ -1,0 +1,202 @@
+"""The verdict on a pass, and the schedules of kills: without a cluster."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from harness.cluster.base import Node
+from harness.endurance.draw import (
+    AWAY_S,
+    BACK_S,
+    RACK_BACK_S,
+    RACK_GAP_S,
+    RUN_S,
+    SERVERS,
+    Choice,
+    choose,
+    schedule,
+    workloads_for,
+)
+from harness.endurance.endure import Tally
+from harness.endurance.trial import Disturb, judged
+from harness.engines.base import Setup
+from harness.engines.tasks.choices import infos, placement_of, scheme_of
+from harness.engines.tasks.contenders import CONTENDERS
+from harness.engines.tasks.job import wiring_for
+from harness.hosting.codec import encode
+from harness.measure.collector import Message
+from harness.protocol.effects import Kind, OutputRecord
+from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry
+from workloads.wordcount import RESULT, word_count
+
+WORDS = word_count(text=[__file__])
+NODES = [
+    Node(name=f"r{rack}n{number}", rack=f"r{rack}", worker=f"r{rack}w1", host=f"127.0.{rack}.1")
+    for rack in (1, 2)
+    for number in (1, 2)
+]
+
+
+def counts(**words: int) -> pa.Table:
+    """Results of the window that begins at 1 s."""
+    begins = pa.array([1_000_000] * len(words), pa.int64()).cast(pa.timestamp("us"))
+    return pa.table([begins, list(words), list(words.values())], schema=RESULT)
+
+
+def stable(batch: int, **words: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.STABLE, batch=batch, payload=counts(**words))
+
+
+def tentative(batch: int, **words: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=counts(**words))
+
+
+def undo(batch: int) -> OutputRecord:
+    return OutputRecord(kind=Kind.UNDO, batch=batch)
+
+
+def verdict(*entries: OutputEntry) -> dict[str, int]:
+    """What is to be said of these entries where a: 1 and b: 2 are due; what is 0 is left out."""
+    messages = [
+        Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
+        for offset, entry in enumerate(entries)
+    ]
+    truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
+    found = judged(messages, truth, WORDS, kills=0).to_json()
+    right = ("results", "tentative", "corrected")
+    return {name: number for name, number in found.items() if number and name not in right}
+
+
+def batch(sequence: int, *records: OutputRecord, term: int = 1) -> OutputBatch:
+    return OutputBatch(term=term, sequence=sequence, records=records)
+
+
+CLAIM = OutputClaim(term=1)
+
+
+def test_what_is_due_is_right() -> None:
+    assert verdict(CLAIM, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
+
+
+def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
+    assert verdict(
+        CLAIM,
+        batch(1, stable(0, a=1)),
+        batch(1, stable(0, a=1)),
+        OutputClaim(term=2),
+        batch(2, stable(1, b=7)),
+        batch(1, stable(1, b=2), term=2),
+    ) == {"fenced": 1}
+
+
+def test_a_correction_is_right() -> None:
+    assert verdict(CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
+
+
+def test_what_was_tentative_is_counted_and_no_failure() -> None:
+    entries = [CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
+    messages = [
+        Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
+        for offset, entry in enumerate(entries)
+    ]
+    truth = pd.DataFrame({"window_start": [1000, 1000], "word": ["a", "b"], "count": [1, 2]})
+    found = judged(messages, truth, WORDS, kills=0)
+    assert (found.tentative, found.corrected, found.failures) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        ([batch(1, stable(0, a=1))], {"lost": 1}),
+        ([batch(1, stable(0, a=1, b=2)), batch(2, stable(1, b=2))], {"duplicated": 1}),
+        ([batch(1, stable(0, a=1, b=7))], {"contradictions": 1}),
+        ([batch(1, stable(0, a=1, b=2, c=1))], {"contradictions": 1}),
+        ([batch(1, stable(0, a=1, b=2)), batch(2, undo(0))], {"undone_stable": 1}),
+        ([batch(1, stable(0, a=1, b=2), tentative(1, c=3))], {"uncorrected": 1}),
+    ],
+)
+def test_what_is_wrong_is_counted(entries: list[OutputEntry], wrong: dict[str, int]) -> None:
+    assert verdict(CLAIM, *entries) == wrong
+
+
+def test_a_schedule_follows_from_its_seed() -> None:
+    assert schedule(7, 3, NODES) == schedule(7, 3, NODES)
+    assert schedule(7, 3, NODES) != schedule(7, 4, NODES) != schedule(8, 4, NODES)
+
+
+def test_every_contender_meets_every_workload() -> None:
+    workloads = workloads_for([], seed=3)
+    contenders = list(CONTENDERS)
+    chosen = [choose(3, number, workloads, contenders) for number in range(32)]
+    assert chosen == [choose(3, number, workloads, contenders) for number in range(32)]
+    assert len({(choice.contender, choice.workload.name) for choice in chosen}) == 32
+    assert {choice.tight for choice in chosen} == {True, False}
+    assert {choice.away_s for choice in chosen} == set(AWAY_S)
+
+
+@pytest.mark.parametrize("contender", list(CONTENDERS))
+def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
+    choice = Choice(contender=contender, workload=WORDS, away_s=2.0, tight=True)
+    setup = choice.setup(NODES, 400, Setup(scheme="checkpoint", parameters={"checkpoint_s": 1.0}))
+    wiring = wiring_for(WORDS, 100_000, {})
+    scheme = scheme_of(setup, wiring, 0.1)
+    copies = len(wiring.names) + len(scheme.replicated)
+    slots = int(str(setup.parameters["slots"]))
+    assert copies <= slots * len(NODES) < copies + 2 * len(NODES)
+    nodes = infos(setup.parameters, NODES, wiring, scheme)
+    assert len(placement_of(setup.parameters, nodes, wiring)) == len(wiring.names)
+    assert setup.parameters["restart_s"] == 2.0
+    if contender in ("ppa", "rppg-dra", "rppg-ras", "dpc"):
+        assert scheme.replicated
+
+
+def test_schedules_kill_everything_and_leave_time() -> None:
+    found = [d for number in range(40) for d in schedule(1, number, NODES, servers=SERVERS)]
+    assert {d.kind for d in found} == set(Disturb) - {Disturb.CUT, Disturb.JOIN}
+    assert {d.target for d in found if d.kind is Disturb.KILL} >= {"r1", "r2", "r1n1", "r2n2"}
+    for number in range(40):
+        racks = [d.at_s for d in schedule(1, number, NODES) if d.target in ("r1", "r2")]
+        assert all(b - a >= RACK_GAP_S - 0.01 for a, b in pairwise(racks))
+        last = [d.at_s + d.for_s for d in schedule(1, number, NODES)]
+        assert last == sorted(last)
+
+
+def test_what_is_dead_is_not_killed_again() -> None:
+    for number in range(20):
+        away_s = AWAY_S[number % len(AWAY_S)]
+        dead_until_s: dict[str, float] = {}
+        for one in schedule(3, number, NODES, away_s=away_s):
+            nodes = [node.name for node in NODES if one.target in (node.name, node.rack)]
+            if one.kind is not Disturb.KILL:
+                continue
+            if len(nodes) == 1 and any(dead_until_s.get(n.name, 0) <= one.at_s for n in NODES):
+                assert dead_until_s.get(one.target, 0) <= one.at_s + 0.001
+            back_s = BACK_S if len(nodes) == 1 else RACK_BACK_S
+            dead_until_s |= dict.fromkeys(nodes, one.at_s + away_s + back_s)
+
+
+def test_with_cuts_one_rack_at_a_time_is_away_and_the_other_not_killed() -> None:
+    for number in range(40):
+        found = schedule(1, number, NODES, cuts=True)
+        away_until_s = 0.0
+        for disturbance in found:
+            if disturbance.kind is Disturb.CUT or disturbance.target in ("r1", "r2"):
+                assert disturbance.at_s >= away_until_s, found
+            if disturbance.kind is Disturb.CUT:
+                assert disturbance.target in ("r1", "r2")
+                away_until_s = disturbance.at_s + disturbance.for_s
+                assert away_until_s <= RUN_S, "all are healed before the load ends"
+    assert any(d.kind is Disturb.CUT for d in found)
+
+
+def test_a_tally_fails_on_anything_that_is_wrong() -> None:
+    assert not Tally(kills=20, runs=2, results=1_000).failures
+    for name in ("lost", "duplicated", "contradictions", "undone_stable", "uncorrected", "stalled"):
+        tally = Tally()
+        setattr(tally, name, 1)
+        assert tally.failures == 1
+    assert Tally(leftover_processes=2).failures == 2

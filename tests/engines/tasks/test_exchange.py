@@ -1,0 +1,172 @@
+"""Batches by intended time, and what is read back from an output partition: without a broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.engines.tasks.exchange import OF_SINK, OutputTail
+from harness.engines.tasks.pacing import Arrivals, Lane, Links, Speed
+from harness.engines.tasks.sources import SourceReader
+from harness.errors import UsageError
+from harness.hosting.codec import encode
+from harness.protocol.output import OutputClaim
+
+START_US, BATCH_US = 1_800_000_000_000_000, 100_000
+
+
+class Record:
+    """As much of a Kafka message as a reader looks at."""
+
+    def __init__(self, ms: int, offset: int, value: bytes = b"x", sink: int = 0) -> None:
+        self._ms, self._offset, self._value, self._sink = ms, offset, value, sink
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, START_US // 1000 + self._ms
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [(OF_SINK, str(self._sink).encode())]
+
+
+def cut(times_ms: list[int], first: int = 0) -> dict[int, list[int]]:
+    """Batch to the offsets in it, of records at these times, one call for each."""
+    found: dict[int, list[int]] = {}
+
+    def give(batch: int, table: Any) -> None:
+        assert batch == first + len(found), "batches come in order, each once"
+        found[batch] = table.column("offset").to_pylist()
+
+    reader = SourceReader(first=first, start_us=START_US, batch_us=BATCH_US, partition=0, give=give)
+    for offset, ms in enumerate(times_ms):
+        reader.take(reader.cut([Record(ms, offset)]))
+    return found
+
+
+def test_a_batch_is_complete_with_the_first_record_behind_it() -> None:
+    assert cut([0, 50, 99]) == {}
+    assert cut([0, 50, 99, 100]) == {0: [0, 1, 2]}
+
+
+def test_batches_without_records_are_given_too() -> None:
+    assert cut([10, 310]) == {0: [0], 1: [], 2: []}
+
+
+def test_what_comes_before_the_first_batch_is_passed_over() -> None:
+    assert cut([-500, -1, 40, 120]) == {0: [2]}
+    assert cut([40, 120, 210, 320], first=2) == {2: [2]}
+
+
+def test_all_at_once_is_as_one_by_one() -> None:
+    times = [0, 40, 99, 100, 250, 251, 600, 601, 1_000]
+    found: dict[int, list[int]] = {}
+    reader = SourceReader(
+        first=0,
+        start_us=START_US,
+        batch_us=BATCH_US,
+        partition=0,
+        give=lambda batch, table: found.update({batch: table.column("offset").to_pylist()}),
+    )
+    reader.take(reader.cut([Record(ms, offset) for offset, ms in enumerate(times)]))
+    assert found == cut(times)
+
+
+def test_a_reader_knows_what_completes_a_batch() -> None:
+    given: list[Any] = []
+    reader = SourceReader(
+        first=1,
+        start_us=START_US,
+        batch_us=BATCH_US,
+        partition=0,
+        give=lambda batch, table: given.append((batch, table.column("value").to_pylist())),
+    )
+    before, last = reader.cut([Record(150, 4, b"a"), Record(160, 7, b"b"), Record(200, 8, b"c")])
+    assert (before.batch, before.offsets.tolist(), last.batch) == (1, [4, 7], 2)
+    assert not reader.completes(before)
+    assert reader.completes(last)
+    reader.take([before, last])
+    assert given == [(1, [b"a", b"b"])]
+    assert not reader.completes(last), "that batch is given already"
+    assert reader.completes(*reader.cut([Record(300, 9)]))
+
+
+def test_times_are_read_only_where_somebody_looks_at_them() -> None:
+    for with_times in (True, False):
+        given: dict[int, Any] = {}
+        reader = SourceReader(
+            first=0,
+            start_us=START_US,
+            batch_us=BATCH_US,
+            partition=3,
+            with_times=with_times,
+            give=given.__setitem__,
+        )
+        reader.take(reader.cut([Record(10, 0), Record(30, 1), Record(100, 2)]))
+        table = given.pop(0)
+        stamps = [START_US + 10_000, START_US + 30_000] if with_times else [None, None]
+        assert table.column("timestamp").cast("int64").to_pylist() == stamps
+        assert table.column("partition").to_pylist() == [3, 3]
+
+
+def test_a_sink_reads_what_is_its_own() -> None:
+    seen: list[int] = []
+    tail = OutputTail(3, lambda reader: seen.append(reader.term))
+    tail.take([Record(0, 0, encode(OutputClaim(term=5)), sink=4)])
+    tail.take([Record(0, 1, encode(OutputClaim(term=2)), sink=3)])
+    tail.take([Record(0, 2, b"from nobody of ours", sink=3)])
+    assert seen == [-1, 2, 2]
+
+
+def test_a_lane_does_one_thing_after_the_other() -> None:
+    lane = Lane()
+    assert lane.occupy(1_000, 500) == 1_500
+    assert lane.occupy(1_100, 500) == 2_000
+    assert lane.occupy(9_000, 1) == 9_001
+
+
+def test_a_declared_speed_costs_time_and_none_costs_nothing() -> None:
+    assert Speed().tuples_us(10_000) == 0
+    assert Speed(tuples_per_s=1_000).tuples_us(100) == 100_000
+    assert Speed(tuples_per_s=1_000).copies_us(100) == 100_000, "as fast as it computes"
+    assert Speed(tuples_per_s=1_000, copied_tuples_per_s=10_000).copies_us(100) == 10_000
+    assert Speed(checkpoint_bytes_per_s=1e6).bytes_us(2_000_000) == 2_000_000
+    with pytest.raises(UsageError, match="restart_s"):
+        Speed(restart_s=(1.0, -1.0))
+    assert Speed().restart_us(3) == 0
+    assert Speed(restart_s=(1.0, 2.5)).restart_us(1) == 2_500_000
+
+
+def test_a_link_holds_a_message_for_its_delay_and_its_size() -> None:
+    links = Links(pairs_us=((0, 20_000, 5), (7, 0, 5), (5, 5, 0)), bytes_per_s=1e6)
+    here = Arrivals(links, 1)
+    assert here.due_us(100, 0, 500_000) == 100 + 500_000 + 20_000
+    assert here.due_us(200, 0, 1_000) == 100 + 501_000 + 20_000, "the way is still full"
+    assert here.due_us(200, 1, 1_000) == 200, "within a node"
+    assert links.delay_us(-1, 0) == links.delay_us(0, -1) == 5
+    assert Links.from_text(links.to_text()) == links
+    assert not Links()
+    assert Links.from_text("") == Links()
+
+
+def test_links_follow_from_places_in_a_network() -> None:
+    distance = {"edge": 0.0, "cloud": 0.05}
+    links = Links.between(
+        ["edge", "cloud", "cloud"],
+        lambda one, other: abs(distance[one] - distance[other]),
+        coordinator="cloud",
+        store="edge",
+    )
+    assert links.pairs_us[0] == (0, 50_000, 50_000, 50_000)
+    assert links.store_us == (0, 50_000, 50_000)
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"pairs_us": [[1, 2]]}', '{"speed": 3}'])
+def test_what_are_no_links_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="links"):
+        Links.from_text(text)

@@ -1,0 +1,110 @@
+"""Nodes that join while a pass runs, and a wall clock that jumps meanwhile."""
+
+from __future__ import annotations
+
+import ast
+import time
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import harness.endurance
+import harness.engines.tasks
+from harness.cluster.base import Action
+from harness.cluster.local.cluster import LocalCluster
+from harness.endurance.trial import Disturb, Disturbance, Trial
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine
+from harness.protocol.effects import CopyEvent
+from tests.cluster.helpers import eventually
+from tests.engines.tasks.live import PARAMETERS, WORDS, kill, trial
+
+LIVE = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
+WALL = {"time", "time_ns", "localtime", "gmtime", "ctime", "now", "utcnow", "today"}
+READS = {
+    "clocks.py": 1,  # to compare instants of two machines
+    "engine.py": 1,  # what the wall clock is ahead, once a pass
+    "trial.py": 1,  # when the load begins
+    "driver.py": 2,  # for the log alone
+}
+
+
+def test_the_wall_clock_is_read_where_it_is_known_to_be() -> None:
+    """Everything else counts time by the monotonic clock, which nobody can set."""
+    found = {}
+    for path in chain.from_iterable(
+        Path(package.__path__[0]).glob("*.py")
+        for package in (harness.engines.tasks, harness.endurance)
+    ):
+        calls = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in WALL
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("time", "datetime", "date")
+        ]
+        if calls:
+            found[path.name] = len(calls)
+    assert found == READS
+
+
+class Jumping(Trial):
+    """The harness's wall clock is an hour ahead from the first disturbance on."""
+
+    patch: pytest.MonkeyPatch
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        right = time.time
+        self.patch.setattr(time, "time", lambda: right() + 3_600)
+        super()._disturb(disturbance)
+
+
+class OnceReplicated(Trial):
+    """Kills nothing before every task has had a copy on the nodes that join."""
+
+    def _disturb(self, disturbance: Disturbance) -> None:
+        if disturbance.kind is Disturb.KILL:
+            eventually(lambda: ready_there(self.engine) == set(range(7)), limit_s=120)
+        super()._disturb(disturbance)
+
+
+def ready_there(engine: TaskEngine) -> set[int]:
+    """Tasks of which a copy on the second rack has had its state."""
+    notes = [noted.note for noted in engine.notes() if noted.node in (2, 3)]
+    return {note.task for note in notes if note.event is CopyEvent.READY}
+
+
+class TestLive:
+    pytestmark = LIVE
+
+    def test_a_worker_joins_while_it_runs(
+        self, cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
+    ) -> None:
+        """The second rack is dead when the pass begins; it gets the replicas once it has joined,
+        and goes on alone when the first one dies."""
+        engine.check()
+        assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
+        eventually(lambda: set(engine.fleet.connected()) == {0, 1})
+        engine.setup = Setup(scheme="active", parameters={**PARAMETERS, "late": "2,3"})
+        one = OnceReplicated(engine, WORDS, tmp_path, rate_per_s=200, seconds=16)
+        done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(6, "r1")])
+        assert done.kills == 2
+        assert done.failures == 0, done
+        assert engine.job is not None
+        assert set(engine.job.placement) == {0, 1}
+        notes = [noted for noted in engine.notes() if noted.node in (2, 3)]
+        assert any(n.note.event is CopyEvent.PROMOTED for n in notes)
+
+    def test_a_wall_clock_that_jumps_changes_nothing(
+        self, engine: TaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = trial(engine, tmp_path, "checkpoint")
+        usual.__class__ = Jumping
+        assert isinstance(usual, Jumping)
+        usual.patch = monkeypatch
+        done = usual.run([kill(2, "r1n1"), kill(4, "r2n2")])
+        assert done.kills == 2
+        assert done.failures == 0, done

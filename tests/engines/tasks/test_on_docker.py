@@ -1,0 +1,52 @@
+"""The task engine in containers. Needs a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.backends import remove_made
+from harness.cluster.base import ClusterSpec
+from harness.cluster.docker.cluster import DockerCluster
+from harness.endurance.trial import Disturb, Disturbance
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine, running_engine
+from tests.cluster.contract import silent
+from tests.cluster.daemons import client_or_skip, left_of
+from tests.engines.tasks.on_backend import PARAMETERS, TasksOnBackend, kill_at, passed
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
+)
+
+
+class TestTasksOnDocker(TasksOnBackend):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
+        client_or_skip()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+            with DockerCluster(SPEC, remove=remove_made) as cluster:
+                cluster.start(silent)
+                setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
+                with running_engine(setup, cluster) as engine:
+                    yield engine
+            assert left_of(cluster.run) == []
+
+    def test_a_node_dies_alone_in_its_container(self, engine: TaskEngine, tmp_path: Path) -> None:
+        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5, "r2n1"))
+        assert done.kills == 1
+        assert done.failures == 0, done
+        assert {noted.note.node for noted in engine.lost_primaries()} >= {2}
+
+    def test_a_container_is_cut_off_the_network_and_comes_back(
+        self, engine: TaskEngine, tmp_path: Path
+    ) -> None:
+        cut = Disturbance(at_s=2, kind=Disturb.CUT, target="r1", for_s=5)
+        done = passed(engine, tmp_path, "active", cut, seconds=9)
+        assert done.cuts == 2
+        assert done.failures == 0, done
+        assert {noted.note.node for noted in engine.lost_primaries()} >= {0, 1}

@@ -1,0 +1,46 @@
+"""The task engine on a cluster that exists already: a local one, as if it were foreign.
+
+Executors get this checkout's code as an archive; whatever breaks workers and nodes is a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster.backends import find_backend, remove_made
+from harness.cluster.base import ClusterSpec
+from harness.cluster.local.cluster import LocalCluster
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine, running_engine
+from tests.cluster.contract import silent
+from tests.cluster.described import describe
+from tests.engines.tasks.on_backend import PARAMETERS, TasksOnBackend, kill_at, passed
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
+)
+
+
+class TestTasksOnExternal(TasksOnBackend):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TaskEngine]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+            with LocalCluster(SPEC, remove=remove_made) as local:
+                local.start(silent)
+                backend = find_backend(str(describe(local, tmp_path_factory.mktemp("foreign"))))
+                with backend.make(SPEC) as cluster:
+                    cluster.start(silent)
+                    setup = Setup(scheme="checkpoint", parameters=PARAMETERS)
+                    with running_engine(setup, cluster) as engine:
+                        yield engine
+
+    def test_a_node_dies_alone_by_its_pid(self, engine: TaskEngine, tmp_path: Path) -> None:
+        done = passed(engine, tmp_path, "checkpoint", kill_at(2.5, "r2n1"))
+        assert done.kills == 1
+        assert done.failures == 0, done
+        assert {noted.note.node for noted in engine.lost_primaries()} >= {2}

@@ -1,0 +1,124 @@
+"""Both engines on a Kafka that encrypts, and that demands a certificate of every client."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from experiments.stock import worker_kill
+from harness.cluster import kafka
+from harness.cluster.backends import remove_made
+from harness.cluster.base import ClusterSpec
+from harness.cluster.endpoints import KafkaEndpoint, Tls
+from harness.cluster.external import servers
+from harness.cluster.external.servers import check_kafka
+from harness.cluster.local.cluster import LocalCluster
+from harness.engines.base import Setup
+from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.errors import EnvironmentFailure
+from tests.cluster.contract import silent
+from tests.engines.tasks.on_backend import PARAMETERS, kill_at, passed
+from tests.experiments.stock.test_real_kill import POINT, OneRun
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
+
+SPEC = ClusterSpec(
+    racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
+)
+ENCRYPTED = """\
+ssl.keystore.type=PEM
+ssl.keystore.location={server}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+listener.name.client.ssl.client.auth=required
+"""
+"""Without the listener's name Kafka asks no client of a listener with SASL for a certificate."""
+
+
+def openssl(*arguments: str | Path) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+
+
+def certified(directory: Path, name: str) -> tuple[str, str]:
+    """A certificate for this machine from the authority in ``directory``, and its key."""
+    key, request, certificate = (directory / f"{name}.{end}" for end in ("key", "csr", "pem"))
+    names = directory / "names"
+    names.write_text("subjectAltName=IP:127.0.0.1")
+    openssl("req", *NEW_KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+    openssl(
+        "x509", "-req", "-in", request, "-out", certificate, "-days", "2", "-extfile", names,
+        "-CA", directory / "authority.pem", "-CAkey", directory / "authority.key",
+        "-CAcreateserial",
+    )  # fmt: skip
+    return certificate.read_text(), key.read_text()
+
+
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
+    """Every broker that is started here demands it, and every endpoint has it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates with")
+    place = tmp_path_factory.mktemp("certificates")
+    authority = place / "authority.pem"
+    openssl(
+        "req", "-x509", *NEW_KEY, "-keyout", place / "authority.key", "-out", authority,
+        "-days", "2", "-subj", "/CN=authority",
+    )  # fmt: skip
+    (place / "server").write_text("".join(reversed(certified(place, "server"))))
+    certificate, key = certified(place, "client")
+    secure = Tls(ca=authority.read_text(), certificate=certificate, key=key)
+    properties = kafka._PROPERTIES.replace("CLIENT:SASL_PLAINTEXT", "CLIENT:SASL_SSL")
+    properties += ENCRYPTED.format(server=place / "server", authority=authority)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        patch.setattr(kafka, "_PROPERTIES", properties)
+        patch.setattr(kafka, "KafkaEndpoint", partial(KafkaEndpoint, tls=secure))
+        yield secure
+
+
+@pytest.fixture(scope="module")
+def engine(tls: Tls) -> Iterator[TaskEngine]:
+    with LocalCluster(SPEC, remove=remove_made) as cluster:
+        cluster.start(silent)
+        with running_engine(Setup(scheme="checkpoint", parameters=PARAMETERS), cluster) as engine:
+            yield engine
+
+
+def test_a_client_without_a_certificate_is_refused(
+    engine: TaskEngine, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = replace(engine.fleet.cluster.kafka, topic_prefix="x-")
+    check_kafka(endpoint)
+    monkeypatch.setattr(servers, "_WITHIN_S", 3.0)  # a client that is refused goes on asking
+    for other in (None, Tls(ca=tls.ca), replace(tls, ca=None)):
+        with pytest.raises(EnvironmentFailure, match="cannot be reached or refuses"):
+            check_kafka(replace(endpoint, tls=other))
+
+
+def test_the_task_engine_survives_a_kill(engine: TaskEngine, tmp_path: Path) -> None:
+    done = passed(engine, tmp_path, "checkpoint", kill_at(2.5))
+    assert done.kills >= 1
+    assert done.results > 400
+    assert done.failures == 0, done
+
+
+def test_the_stock_engine_survives_a_kill(tmp_path: Path) -> None:
+    context = OneRun(tmp_path)
+    try:
+        values = worker_kill.EXPERIMENT.run(POINT, context).values
+    finally:
+        context.applications.close()
+        for cluster in context.started:
+            cluster.stop()
+    assert values["kills_done"] == 1, values
+    assert values["output_equals_truth"], values["difference_from_truth"]
+    assert values["output_equals_twin"], values["difference_from_twin"]

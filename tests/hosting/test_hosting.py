@@ -1,0 +1,143 @@
+"""One table says what a host does for each effect; every answer in it is promised by the effect."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+import pytest
+
+from harness.hosting.answers import EFFECTS, NoRoom, Place
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.effects import Kind, OutputRecord
+from harness.protocol.output import OutputPartition
+from harness.protocol.scheme import Method
+from harness.simulator.draw import draw
+from harness.simulator.store import Store
+from harness.simulator.synthetic import DigestOperator, digests
+from harness.simulator.world import World
+
+CAUSE = "test"
+
+
+def test_the_table_knows_every_effect() -> None:
+    assert set(EFFECTS) == set(get_args(do.Effect))
+
+
+@pytest.mark.parametrize("kind", EFFECTS, ids=lambda kind: kind.__name__)
+def test_an_effect_says_what_may_answer_it(kind: type) -> None:
+    _, _, words = " ".join((kind.__doc__ or "").split()).partition("nswered by")
+    said = {name for name in re.findall(r"`(\w+)`", words) if hasattr(told, name)}
+    assert said == {answer.__name__ for answer in EFFECTS[kind].answers}
+
+
+def test_the_simulator_does_every_effect_of_a_node() -> None:
+    of_nodes = set(get_args(do.TaskEffect)) | {do.SendHeartbeat}
+    assert of_nodes <= set(World(draw(0), digests(draw(0)))._performers)
+
+
+def test_whatever_has_a_server_has_a_function() -> None:
+    served = {Place.OPERATOR, Place.STORE, Place.OUTPUT}
+    assert {d.place for d in EFFECTS.values() if d.perform is not None} == served
+    assert all(d.perform is not None for d in EFFECTS.values() if d.place in served)
+
+
+def perform(effect: do.Effect, server: object) -> told.Input:
+    deed = EFFECTS[type(effect)]
+    assert deed.perform is not None
+    answer = deed.perform(effect, server)
+    assert type(answer) in deed.answers
+    return answer  # type: ignore[no-any-return]
+
+
+def test_a_state_is_rebuilt_as_it_was_made() -> None:
+    operator = DigestOperator(task=1, memory=3, fan_out=1)
+    state, inputs = operator.initial(), tuple(((1, batch),) for batch in range(4))
+    for batch, parts in enumerate(inputs):
+        state, _ = operator.process(state, batch, parts)
+    effect = do.RebuildState(
+        cause=CAUSE, task=1, incarnation=1, ticket=4, method=Method.CHECKPOINT,
+        state=operator.initial(), first_batch=0, inputs=inputs, undone=0,
+    )  # fmt: skip
+    answer = perform(effect, operator)
+    assert answer == told.StateRebuilt(cause=CAUSE, task=1, incarnation=1, ticket=4, state=state)
+
+
+class Broken(DigestOperator):
+    """Raises at batch 2."""
+
+    def process(self, state: Any, batch: int, inputs: Any) -> Any:
+        if batch == 2:
+            raise ValueError("no number in batch 2")
+        return super().process(state, batch, inputs)
+
+
+def test_an_operator_that_raises_is_an_answer_and_no_crash() -> None:
+    operator = Broken(task=1, memory=3, fan_out=1)
+    effect = do.ProcessBatch(
+        cause=CAUSE, task=1, incarnation=1, run=told.Run.TENTATIVE, ticket=2, batch=2, state=(),
+        inputs=((1, 1),), copies_state=False,
+    )  # fmt: skip
+    answer = perform(effect, operator)
+    assert isinstance(answer, told.BatchFailed)
+    assert (answer.run, answer.ticket, answer.batch) == (told.Run.TENTATIVE, 2, 2)
+    assert answer.error.endswith("ValueError: no number in batch 2\n")
+    again = do.RebuildState(
+        cause=CAUSE, task=1, incarnation=1, ticket=4, method=Method.CHECKPOINT, state=(),
+        first_batch=1, inputs=(((1, 1),), ((1, 2),)), undone=0,
+    )  # fmt: skip
+    answer = perform(again, operator)
+    assert isinstance(answer, told.BatchFailed)
+    assert (answer.run, answer.batch) == (told.Run.STABLE, 2)
+
+
+class FullStore(Store):
+    def put(self, checkpoint: told.Checkpoint) -> bool:
+        raise NoRoom("5 MB are more than a value may have")
+
+
+def test_a_checkpoint_without_room_is_an_answer_and_no_crash() -> None:
+    answer = perform(stored(1, 3), FullStore())
+    assert isinstance(answer, told.CheckpointFailed)
+    assert (answer.position, answer.reason) == (3, "5 MB are more than a value may have")
+
+
+def stored(term: int, position: int) -> do.StoreCheckpoint:
+    checkpoint = told.Checkpoint(
+        task=1, position=position, state=position, outputs=(), acknowledged=(0,), term=term
+    )
+    return do.StoreCheckpoint(
+        cause=CAUSE, incarnation=term, checkpoint=checkpoint, forget_below=position
+    )
+
+
+def test_a_store_refuses_a_term_below_one_it_has_seen() -> None:
+    store = Store()
+    assert isinstance(perform(stored(2, 3), store), told.CheckpointStored)
+    load = do.LoadCheckpoint(cause=CAUSE, task=1, incarnation=5, term=5, position=None)
+    loaded = perform(load, store)
+    assert isinstance(loaded, told.CheckpointLoaded)
+    assert loaded.checkpoint is not None
+    assert loaded.checkpoint.position == 3
+    assert isinstance(perform(stored(2, 6), store), told.CheckpointRefused)
+    assert isinstance(perform(stored(5, 6), store), told.CheckpointStored)
+    assert store.positions(1) == [6]
+
+
+def test_an_output_partition_is_its_last_claimers() -> None:
+    partition = OutputPartition(lambda: 7)
+    claim = do.ClaimOutput(cause=CAUSE, task=1, incarnation=1, term=4)
+    assert isinstance(perform(claim, partition), told.OutputClaimed)
+    records = (OutputRecord(kind=Kind.STABLE, batch=0, payload="x"),)
+    publish = do.PublishOutput(
+        cause=CAUSE, task=1, incarnation=1, term=4, sequence=1, records=records
+    )
+    assert isinstance(perform(publish, partition), told.OutputPublished)
+    later = do.ClaimOutput(cause=CAUSE, task=1, incarnation=2, term=6)
+    claimed = perform(later, partition)
+    assert isinstance(claimed, told.OutputClaimed)
+    assert (claimed.next_stable, claimed.next_tentative) == (1, 1)
+    assert isinstance(perform(publish, partition), told.OutputRefused)
+    assert isinstance(perform(claim, partition), told.OutputRefused)
+    assert [(p.at_us, p.record.batch) for p in partition.records] == [(7, 0)]

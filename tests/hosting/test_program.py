@@ -1,0 +1,165 @@
+"""Workloads' own operators in virtual time: stable output is what they give when nothing fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from harness.hosting.codec import Encoded, decode, encode
+from harness.hosting.program import Program, host
+from harness.protocol.effects import Kind
+from harness.protocol.operators import Payload, State, TaskOperator
+from harness.protocol.schemes import SCHEMES
+from harness.simulator.draw import draw
+from harness.simulator.run import simulate
+from harness.simulator.world import World
+from tests.simulator.mutations import MUTATIONS
+from tests.workloads.agreement import START_US, ordered, require_equal, steady
+from workloads import wordcount, worldcup
+from workloads.base import Workload
+from workloads.toolkit import operators as tables
+from workloads.toolkit.local import cut, run_locally
+
+SECONDS, PER_S = 20, 40
+WORDS = wordcount.word_count(text=[__file__], window_s=3, slide_s=1)
+CUP = worldcup.world_cup(window_s=4, slide_s=2)
+
+
+def records(workload: Workload) -> dict[str, pa.Table]:
+    """Generated records, `SECONDS` long, a partition each at `PER_S` a second."""
+    [source] = workload.sources
+    built = source.records.build()
+    payloads = [built.payloads(p, 0, SECONDS * PER_S) for p in range(source.partitions)]
+    return {source.name: steady(payloads, PER_S)}
+
+
+def program_of(name: str, timeline: tables.Timeline) -> tables.TableProgram:
+    if name == "word-count":
+        return wordcount.program(timeline=timeline, depth=4, partitions=2)
+    return worldcup.program(timeline=timeline, slicers=2, mergers=2)
+
+
+def hosted(code: tables.TableProgram, sources: dict[str, pa.Table]) -> Program:
+    """A workload's program for the simulator."""
+    batches = {}
+    for operator, source in code.sources.items():
+        for index in range(code.topology.operator(operator).parallelism):
+            mine = pa.array(tables.numbers(sources[source], "partition") == index)
+            batches[operator, index] = cut(sources[source].filter(mine), code.timeline)
+    nothing = tables.SOURCE_SCHEMA.empty_table()
+    return host(
+        code.topology,
+        task=code.task,
+        read=lambda operator, index, batch: batches[operator, index].get(batch, nothing),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("workload", [WORDS, CUP], ids=lambda workload: workload.name)
+def test_stable_output_is_what_the_operators_give_without_failures(
+    workload: Workload, scheme: str
+) -> None:
+    timeline = tables.timeline_of(workload, start_us=START_US, batch_s=1)
+    code = program_of(workload.name, timeline)
+    sources = records(workload)
+    program = hosted(code, sources)
+    expected = ordered(run_locally(code, sources).to_pandas(), workload)
+    assert len(expected) >= 8
+    for seed in range(2):
+        options = draw(seed, scheme=scheme, topology=workload.name, wiring=program.wiring)
+        worlds: list[World] = []
+        report = simulate(options, program=program, prepare=worlds.append)
+        assert report.violation is None, f"seed {seed}: {report.violation}"
+        assert sum(report.faults.values()) >= 3
+        stable = [
+            published.record.payload
+            for partition in worlds[0].partitions.values()
+            for published in partition.records
+            if published.record.kind is Kind.STABLE
+        ]
+        found = ordered(pa.concat_tables(stable).to_pandas(), workload)
+        require_equal(found, expected)
+
+
+def test_a_topology_is_hosted_without_further_tasks() -> None:
+    timeline = tables.timeline_of(CUP, start_us=START_US, batch_s=1)
+    wiring = hosted(program_of(CUP.name, timeline), records(CUP)).wiring
+    assert wiring.names == ("slice.0", "slice.1", "merge.0", "merge.1", "top.0")
+    assert wiring.sources == (0, 1)
+    assert wiring.memory == (2, 2, 2, 2, 4)
+    assert not any(wiring.begins_anywhere(task) for task in wiring.tasks)
+    words = hosted(
+        program_of(WORDS.name, tables.timeline_of(WORDS, start_us=START_US, batch_s=1)),
+        records(WORDS),
+    ).wiring
+    assert [words.begins_anywhere(task) for task in words.sources] == [True, True]
+
+
+class Crossing:
+    """An operator whose payloads and states cross a process boundary between any two batches."""
+
+    def __init__(self, inner: TaskOperator) -> None:
+        self._inner, self.memory = inner, inner.memory
+
+    def initial(self) -> State:
+        return encode(self._inner.initial())
+
+    def process(
+        self, state: State, batch: int, inputs: Sequence[Payload | None]
+    ) -> tuple[State, tuple[Payload, ...]]:
+        parts = [None if part is None else part.value for part in inputs]
+        state, outputs = self._inner.process(decode(state), batch, parts)
+        return encode(state), tuple(Encoded(data=encode(output)) for output in outputs)
+
+    def tuples(self, inputs: Sequence[Payload | None]) -> int:
+        return self._inner.tuples([None if part is None else part.value for part in inputs])
+
+    def state_tuples(self, state: State) -> int:
+        return self._inner.state_tuples(decode(state))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["checkpoint", "ppa"])
+def test_nothing_is_lost_between_processes(scheme: str) -> None:
+    code = program_of(CUP.name, tables.timeline_of(CUP, start_us=START_US, batch_s=1))
+    plain = hosted(code, records(CUP))
+    crossing = replace(
+        plain,
+        operators=tuple(Crossing(operator) for operator in plain.operators),
+        read=lambda task, batch: Encoded(data=encode(plain.read(task, batch))),
+    )
+    options = draw(1, scheme=scheme, topology=CUP.name, wiring=plain.wiring)
+    published = []
+    for program in (plain, crossing):
+        worlds: list[World] = []
+        report = simulate(options, program=program, prepare=worlds.append)
+        assert report.violation is None
+        published.append(
+            [
+                entry.record.payload
+                for partition in worlds[0].partitions.values()
+                for entry in partition.records
+            ]
+        )
+    expected, found = published
+    assert found == [None if payload is None else Encoded(payload) for payload in expected]
+    assert sum(table.num_rows for table in expected if table is not None) >= 8
+
+
+@pytest.mark.slow
+def test_sabotage_is_found_with_real_operators_too() -> None:
+    timeline = tables.timeline_of(WORDS, start_us=START_US, batch_s=1)
+    program = hosted(program_of(WORDS.name, timeline), records(WORDS))
+    [mutation] = [m for m in MUTATIONS if m.name == "skip a batch on restore"]
+    found = set()
+    with mutation.applied():
+        for seed in range(5):
+            options = draw(seed, scheme="checkpoint", topology="words", wiring=program.wiring)
+            report = simulate(options, program=program)
+            if report.violation is not None:
+                found.add(report.violation.invariant)
+    assert found

@@ -1,0 +1,172 @@
+"""Accuracy of a pass against its twin, from deliveries made by hand, scored by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+import pytest
+
+from harness.cluster.base import Cluster
+from harness.engines.base import Engine, Scored, Work
+from harness.engines.structured.accuracy import score_files
+from harness.engines.structured.applications import Application
+from harness.engines.structured.engine import StructuredEngine
+from harness.failures.schedule import NO_FAILURES
+from harness.judging.outcome import judge
+from harness.judging.run import score
+from tests.judging.constructed import WORKLOAD, deliveries, record, truth
+from workloads.accident import accidents
+from workloads.base import Workload, load_workload_file
+from workloads.traffic import traffic_jams
+from workloads.worldcup import world_cup
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLE = Path(__file__).parents[2] / "workloads" / "examples" / "hottest.py"
+
+
+@dataclass
+class Here:
+    """An application that is this process."""
+
+    spark: SparkSession
+    workload: Workload
+
+    def mark(self) -> int:
+        return 0
+
+    def order(self, command: str, **files: str) -> None:
+        assert command == "score"
+        paths = {name: Path(path) for name, path in files.items()}
+        score_files(self.spark, self.workload, **paths)
+
+    def wait_for(self, *_: object, **__: object) -> None:
+        """It is done already."""
+
+
+def work(workload: Workload, directory: Path) -> Work:
+    return Work(
+        name="failures",
+        workload=workload,
+        load=record().plan,
+        topic_of={},
+        out_topic="out",
+        out_partitions=1,
+        interval_s=1,
+        directory=directory,
+    )
+
+
+def scored(
+    spark: SparkSession,
+    workload: Workload,
+    twin: pd.DataFrame,
+    failed: pd.DataFrame,
+    directory: Path,
+) -> Scored:
+    applications = [cast(Application, Here(spark, workload))]
+    engine = StructuredEngine(applications, cast(Cluster, None))
+    return score(engine, record(twin, name="twin"), record(failed), work(workload, directory))
+
+
+def frame(workload: Workload, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    """Rows in the order of the workload's columns, windows by their distance from the start."""
+    columns = ["window_start_s", *workload.columns[1:]]
+    made = pd.DataFrame(rows, columns=columns)
+    return made.assign(arrival_s=[float(n) for n in range(len(rows))], copy=0)
+
+
+TOP = [(-1.0, "7:1"), (0.0, "4:9 2:8 9:1"), (1.0, "5:1")]
+JAMS = [(0.0, "3 5 8 9"), (2.0, "1")]
+STANDING = [(0.0, 4, "1 2 3"), (0.0, 6, "9"), (1.0, 4, "1")]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workload", "rows", "bent", "share"),
+    [
+        pytest.param(world_cup(), TOP, (0.0, "4:9 2:8 1:5"), 4 / 5, id="world-cup"),
+        pytest.param(
+            traffic_jams(), JAMS, (0.0, "3 9"), 3 / 5, id="traffic-jams", marks=pytest.mark.deep
+        ),
+        pytest.param(
+            accidents(), STANDING, (0.0, 4, "2 3 7"), 4 / 5, id="accidents", marks=pytest.mark.deep
+        ),
+    ],
+)
+def test_equal_output_is_accurate_and_tampered_output_is_not(
+    spark: SparkSession,
+    tmp_path: Path,
+    workload: Workload,
+    rows: list[tuple[Any, ...]],
+    bent: tuple[Any, ...],
+    share: float,
+) -> None:
+    twin = frame(workload, [rows[0], *rows])  # replicas repeat results in a twin, too
+    equal = scored(spark, workload, twin, frame(workload, [*rows, *rows]), tmp_path)
+    assert (equal.first, equal.last, equal.reason) == (1.0, 1.0, None)
+    assert equal.windows["window_start_s"].tolist() == sorted({row[0] for row in rows})
+    key = len(workload.identity)
+    tampered = [bent if row[:key] == bent[:key] else row for row in rows]
+    repaired = frame(workload, [*tampered, *rows])
+    found = scored(spark, workload, twin, repaired, tmp_path)
+    assert found.first == pytest.approx(share)
+    assert found.last == 1.0, "a later correction counts for the last version alone"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_never_came_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    workload = accidents()
+    twin = frame(workload, STANDING)
+    lost = scored(spark, workload, twin, twin.drop(index=1), tmp_path)
+    assert lost.first == lost.last == pytest.approx(4 / 5)
+    nothing = scored(spark, workload, twin, frame(workload, []), tmp_path)
+    assert nothing.first == nothing.last == 0.0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_whole_pass_of_words(spark: SparkSession, tmp_path: Path) -> None:
+    every = deliveries()
+    tampered = every.assign(count=every["count"] + (every.index < 9))
+    accuracy = scored(spark, WORKLOAD, every, tampered, tmp_path)
+    outcome = judge(
+        record(name="twin"),
+        record(tampered),
+        truth(),
+        workload=WORKLOAD,
+        schedule=NO_FAILURES,
+        trigger_s=1,
+        settle_s=3,
+        accuracy=accuracy,
+    )
+    assert outcome.values["paper_accuracy_first"] == pytest.approx(1 - 9 / len(every))
+    assert outcome.values["paper_accuracy_reason"] is None
+    assert outcome.series["accuracy"]["members"].sum() == len(every)
+    assert outcome.series["accuracy"]["first"].sum() == len(every) - 9
+
+
+NOBODY = cast(Engine, object())
+"""Nothing may be asked of it."""
+
+
+def test_a_workload_without_members_is_not_scored(tmp_path: Path) -> None:
+    own = load_workload_file(EXAMPLE)
+    found = score(NOBODY, record(), record(), work(own, tmp_path))
+    assert (found.first, found.last) == (None, None)
+    assert found.reason is not None
+    assert "'hottest'" in found.reason
+    assert "members" in found.reason
+
+
+def test_a_twin_without_results_has_no_accuracy(tmp_path: Path) -> None:
+    empty = replace(record(name="twin"), deliveries=deliveries().head(0))
+    found = score(NOBODY, empty, record(), work(WORKLOAD, tmp_path))
+    assert (found.first, found.reason) == (None, "the twin delivered no result")

@@ -1,0 +1,106 @@
+"""Which results a pass's records go into, and how many of the records succeeded."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.failures.schedule import NO_FAILURES
+from harness.judging.contributions import contributions, tuple_success
+from harness.judging.outcome import judge
+from harness.judging.passes import PassRecord, load_plan
+from harness.load.generator import LoadResult
+from harness.load.profile import RateProfile
+from tests.judging.constructed import START, WORKLOAD, record, truth
+from tests.workloads.agreement import START_US, by_operators, source_table
+from workloads.accident import accidents, program
+from workloads.base import Workload
+from workloads.toolkit.operators import timeline_of
+
+LOAD_S = 100
+ACCIDENTS: Workload = accidents(partitions=2, seed=3)
+RATE = RateProfile.constant(200, LOAD_S)
+PLAN = load_plan(ACCIDENTS, RATE, {"cars": "cars"})
+IDENTITY = ["window_start_s", "location"]
+
+
+@functools.cache
+def results() -> pd.DataFrame:
+    """What the operators say of exactly the records that this load sends."""
+    assert START * 1_000_000 == START_US
+    [stream] = PLAN.streams
+    source = stream.records.build()
+    parts = []
+    for partition, count in enumerate(stream.counts()):
+        times_ms = stream.intended_s(partition, np.arange(count)) * 1000
+        payloads = source.payloads(partition, 0, count)
+        parts.append(
+            [(int(ms + 1e-6), value) for ms, value in zip(times_ms, payloads, strict=True)]
+        )
+    timeline = timeline_of(ACCIDENTS, start_us=START_US, batch_s=1)
+    code = program(timeline=timeline, filters=2, aggregators=1)
+    found = by_operators(code, ACCIDENTS, {"cars": source_table(parts)})
+    since_us = found.pop("window_start").astype("datetime64[us]").astype("int64") - START_US
+    return found.assign(window_start_s=since_us / 1_000_000)
+
+
+def a_pass(latency_s: float = 2.0, *, name: str = "failures") -> PassRecord:
+    """Every result that long after its window's end."""
+    frame = results().assign(copy=0)
+    frame["arrival_s"] = frame["window_start_s"] + 1 + latency_s
+    sent = {"p50_s": 0.0, "p99_s": 0.0, "late_share": 0.0}
+    load = LoadResult(
+        records=RATE.records, lag=sent, delivery=sent, cpu_s=1.0, nice=0, invalid=None
+    )
+    changes: dict[str, Any] = {"plan": PLAN, "load": load}
+    return record(frame.sort_values("arrival_s", ignore_index=True), name=name, **changes)
+
+
+def test_records_go_into_the_results_that_the_operators_give() -> None:
+    found = contributions(a_pass(), ACCIDENTS)
+    expected = results()
+    ours = found.groupby(IDENTITY).size().rename("tuples").reset_index()
+    both = ours.merge(expected, on=IDENTITY, how="outer", indicator="side", validate="1:1")
+    assert len(expected) > 50
+    assert (both["side"] == "both").all(), both
+    cars = both["car_ids"].str.split().str.len()
+    # A car reports once a second, so a window of a second has one report of each of its cars.
+    assert both["tuples"].tolist() == cars.tolist()
+    assert found["tuple"].is_unique
+    assert ((found["sent_s"] - found["window_start_s"]).between(0, 1, inclusive="left")).all()
+
+
+@pytest.mark.parametrize(("latency_s", "least", "most"), [(2, 1, 1), (4.5, 0.2, 0.8), (7, 0, 0)])
+def test_the_rate_counts_from_the_tuple_not_from_its_window(
+    latency_s: float, least: float, most: float
+) -> None:
+    one = a_pass(latency_s)
+    rate = tuple_success(one, one.deliveries, ACCIDENTS, IDENTITY)
+    assert rate is not None
+    assert least <= rate <= most
+
+
+def test_lost_results_fail_their_tuples_and_stand_in_the_record() -> None:
+    twin, failed = a_pass(name="twin"), a_pass()
+    kept = failed.deliveries.drop(index=range(10))
+    lost = contributions(failed, ACCIDENTS).merge(failed.deliveries.head(10), on=IDENTITY)
+    values = judge(
+        twin,
+        record(kept, plan=PLAN, load=failed.load),
+        results(),
+        workload=ACCIDENTS,
+        schedule=NO_FAILURES,
+        trigger_s=1,
+        settle_s=1,
+    ).values
+    assert values["twin_success_rate"] == 1
+    every = len(contributions(failed, ACCIDENTS))
+    assert values["success_rate"] == pytest.approx(1 - len(lost) / every)
+
+
+def test_a_workload_that_names_no_contributions_has_no_rate() -> None:
+    assert tuple_success(record(), truth(), WORKLOAD, ["window_start_s", "word"]) is None

@@ -1,0 +1,87 @@
+"""What is sampled while a pass runs, and what else the machine did."""
+
+from __future__ import annotations
+
+import time
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import cast
+
+import psutil
+import pytest
+
+from harness.cluster.base import Cluster, Usage
+from harness.judging import foreign
+from harness.judging.foreign import ForeignLoad, ForeignMeter
+from harness.judging.metering import Meter
+
+Times = namedtuple("Times", ["user", "nice", "system", "irq", "softirq", "steal"])
+
+
+class Nodes:
+    """A cluster that is only asked what it uses."""
+
+    backend = "local"
+
+    def usage(self) -> Mapping[str, Usage]:
+        return {"r1n1": counted(3.0)}
+
+
+def counted(cpu_s: float | None) -> Usage:
+    return Usage(
+        cpu_s=cpu_s, resident_bytes=1, received_bytes=None, sent_bytes=None, method="a test's"
+    )
+
+
+def test_a_sample_that_could_not_be_taken_is_null_and_not_zero() -> None:
+    with Meter(cast(Cluster, Nodes()), lambda: {"drivers": counted(None)}) as meter:
+        pass
+    frame = meter.frame()
+    assert frame.loc[frame["who"] == "drivers", "cpu_s"].isna().all()
+    assert (frame.loc[frame["who"] == "r1n1", "cpu_s"] == 3.0).all()
+
+
+def test_a_meter_does_not_die_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.judging.metering.INTERVAL_S", 0.0)
+    calls = 0
+
+    def usage() -> Mapping[str, Usage]:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise RuntimeError("the counters are gone")
+        return {}
+
+    with (
+        pytest.raises(RuntimeError, match="the counters are gone"),
+        Meter(cast(Cluster, Nodes()), usage) as meter,
+    ):
+        meter._thread.join(10)
+
+
+def test_what_others_used_is_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 110.0])
+    machine = iter([Times(50, 0, 10, 0, 0, 1), Times(60, 1, 12, 0, 1, 3)])
+    ours = iter([{(7, 1.0): 5.0, (8, 1.0): 1.0}, {(7, 1.0): 9.0, (9, 2.0): 2.0}])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(psutil, "cpu_times", lambda: next(machine))
+    monkeypatch.setattr(psutil, "cpu_count", lambda: 2)
+    monkeypatch.setattr(foreign, "_descendants_cpu_s", lambda: next(ours))
+    meter = ForeignMeter()
+    meter.sample()
+    meter.sample()
+    load = meter.load()
+    assert load.foreign_share == pytest.approx((14 - 4 - 2) / 20)
+    assert load.steal_share == pytest.approx(2 / 20)
+    assert load.high
+
+
+def test_containers_are_nobodys_children() -> None:
+    meter = ForeignMeter(ours_are_below=False)
+    meter.sample()
+    assert meter.load() == ForeignLoad(foreign_share=None, steal_share=None)
+    assert not meter.load().high
+
+
+def test_this_process_is_ours() -> None:
+    assert any(pid == psutil.Process().pid for pid, _ in foreign._descendants_cpu_s())

@@ -1,0 +1,574 @@
+"""Numbers of a run from passes made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.cluster.base import Action, Victim
+from harness.engines.deliveries import decode, relative_windows
+from harness.failures.injector import InjectedFailure
+from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
+from harness.judging.outcome import TWIN_BEHIND, judge
+from harness.judging.passes import PassRecord
+from harness.load.generator import LoadResult
+from harness.measure.facts import FACTS
+from harness.measure.metrics import METRICS, describe
+from harness.measure.recovery import Unrecovered
+from harness.results.record import Outcome
+from tests.judging.constructed import (
+    KILL_AT_S,
+    LOAD_S,
+    RATE,
+    SCHEDULE,
+    START,
+    WORKLOAD,
+    deliveries,
+    injected,
+    record,
+    truth,
+)
+
+STOPPED = {start: 8.0 - (start - 7) for start in range(7, 14)}
+"""Windows due from the kill on arrive together, seven seconds later."""
+
+
+def judged(
+    failed: PassRecord, twin: PassRecord | None = None, expected: pd.DataFrame | None = None
+) -> Outcome:
+    return judge(
+        twin or record(name="twin"),
+        failed,
+        truth() if expected is None else expected,
+        workload=WORKLOAD,
+        schedule=SCHEDULE,
+        trigger_s=1.0,
+        settle_s=3.0,
+    )
+
+
+def values(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
+    return dict(judged(record(frame, failures=injected(), **changes)).values)
+
+
+def one_more(frame: pd.DataFrame, row: int) -> pd.DataFrame:
+    """The same results, but one of them has counted one word more."""
+    return frame.assign(count=frame["count"] + (frame.index == row))
+
+
+def test_a_run_without_any_effect() -> None:
+    found = values()
+    assert found["output_equals_truth"] is True
+    assert found["output_equals_twin"] is True
+    assert found["twin_equals_truth"] is True
+    assert found["recovery_s"] == 0
+    assert found["output_gap_s"] == 0
+    assert found["latency_p50_s"] == pytest.approx(1.0)
+    assert found["duplicates"] == 0
+    assert found["accuracy_first"] == 1
+    assert found["kills_done"] == found["kills_planned"] == 1
+    assert found["processes_killed"] == 2
+    assert found["killed_at_s"] == pytest.approx(KILL_AT_S + 0.1)
+
+
+def test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do() -> None:
+    short = deliveries().iloc[:-3]
+    late = values(short, drained=False)
+    assert late["output_equals_truth"] is None
+    assert late["output_equals_twin"] is None
+    assert values(short)["output_equals_truth"] is False, "there was time for them"
+    assert values(short, drained=False, died="gone")["output_equals_truth"] is False
+    assert values(short, drained=False, stalled=True)["output_equals_truth"] is False
+    wrong = short.assign(count=short["count"] + (short.index == 9))
+    assert values(wrong, drained=False)["output_equals_truth"] is False
+
+
+def test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted() -> None:
+    late = LoadResult(
+        records=RATE.records,
+        lag={"p99_s": 3.0},
+        delivery={"p99_s": 3.0},
+        cpu_s=1.0,
+        nice=0,
+        invalid="5% of the records are late",
+    )
+    outcome = judge(
+        record(name="twin"),
+        record(failures=injected(), load=late),
+        truth(),
+        workload=WORKLOAD,
+        schedule=SCHEDULE,
+        trigger_s=1,
+        settle_s=3,
+        timed=False,
+    )
+    assert outcome.invalid is None
+    assert outcome.values["output_equals_truth"] is True
+    assert "late" in outcome.values["mistimed"]
+    for name in ("latency_p50_s", "throughput_per_s", "recovery_s", "output_gap_s", "silence_s"):
+        assert outcome.values[name] is None, name
+    assert outcome.values["recovery_why_not"] == Unrecovered.MISTIMED.value
+    assert outcome.series["recoveries"]["recovery_s"].isna().all()
+
+
+def test_a_kill_where_nothing_ran_says_nothing() -> None:
+    idle = [
+        replace(done, victims=[replace(v, executors=0) for v in done.victims])
+        for done in injected()
+    ]
+    assert judged(record(failures=idle)).invalid == (
+        "failures: the kill of r1n1 at 10 s hit r1n1, where nothing of the engine ran then"
+    )
+    only_restarted = [done for done in idle if done.event.action is Action.RESTART]
+    assert judged(record(failures=only_restarted)).invalid is None, "a restart breaks nothing"
+
+
+def test_every_value_is_a_metric_or_a_fact_and_each_of_these_is_given() -> None:
+    conditions = {"foreign_share": 0.0, "steal_share": 0.0, "other_clusters": 0}
+    given = set(values(conditions=conditions))
+    facts = {name for name in given if describe(name) is None}
+    assert {name.removeprefix("twin_") if name not in FACTS else name for name in facts} == set(
+        FACTS
+    )
+    metrics = {found.name for name in given if (found := describe(name))}
+    assert metrics == {metric.name for metric in METRICS}
+
+
+def test_output_that_stopped_and_came_back() -> None:
+    found = values(deliveries(STOPPED))
+    assert found["recovery_s"] == pytest.approx(7 + 3 + 8 - KILL_AT_S - 0.1)
+    assert found["silence_s"] == pytest.approx(8.0)
+    assert found["output_gap_s"] == pytest.approx(7.0)
+    assert found["normal_latency_s"] == pytest.approx(1.25)
+    assert found["output_equals_truth"]
+
+
+def test_latency_counts_from_the_record_that_closes_a_window_for_this_engine() -> None:
+    """One that waits for no late record is not early by the watermark's delay."""
+    found = values(closes_after_s=0.0)
+    assert found["latency_p50_s"] == pytest.approx(2.0)
+    assert found["end_latency_p50_s"] == values()["end_latency_p50_s"] == pytest.approx(2.0)
+
+
+def test_windows_that_only_the_marker_closes_have_no_latency() -> None:
+    outcome = judged(record(deliveries({28: 90.0, 29: 90.0}), failures=injected()))
+    assert outcome.values["latency_max_s"] == pytest.approx(1.0)
+    assert outcome.values["output_equals_truth"]
+
+
+def test_a_tampered_result_is_wrong_against_twin_and_truth() -> None:
+    tampered = one_more(deliveries(), 40)
+    found = values(tampered)
+    assert found["output_equals_truth"] is False
+    assert found["output_equals_twin"] is False
+    assert found["twin_equals_truth"] is True
+    assert "1 wrong" in found["difference_from_truth"]
+    assert found["accuracy_first"] == pytest.approx(1 - 1 / len(truth()))
+
+
+def test_a_tampered_twin_is_found_too() -> None:
+    tampered = one_more(deliveries(), 40)
+    found = judged(record(failures=injected()), record(tampered, name="twin")).values
+    assert found["output_equals_truth"] is True
+    assert found["output_equals_twin"] is False
+    assert found["twin_equals_truth"] is False
+
+
+def test_a_lost_result() -> None:
+    found = values(deliveries().drop(index=50))
+    assert found["output_equals_truth"] is False
+    assert "1 missing" in found["difference_from_twin"]
+    assert found["recovery_s"] is None
+
+
+def test_a_result_too_many() -> None:
+    more = pd.concat([deliveries(), deliveries().tail(1).assign(word="z")], ignore_index=True)
+    assert values(more)["output_equals_truth"] is False
+
+
+def test_copies_are_counted_and_the_first_one_is_taken() -> None:
+    second = deliveries().assign(copy=1, arrival_s=lambda f: f["arrival_s"] + 20)
+    found = values(pd.concat([deliveries(), second]).sort_values("arrival_s", ignore_index=True))
+    assert found["duplicates"] == len(truth())
+    assert found["output_equals_truth"] is True
+    assert found["contradictions"] == 0
+    assert found["latency_p99_s"] == pytest.approx(1.0)
+
+
+def test_copies_that_contradict_each_other_are_a_violation() -> None:
+    second = deliveries().assign(copy=1, arrival_s=lambda f: f["arrival_s"] + 1)
+    second = one_more(second, 12)
+    found = values(pd.concat([deliveries(), second]).sort_values("arrival_s", ignore_index=True))
+    assert found["contradictions"] == 2
+    assert found["accuracy_first"] == 1
+    assert found["output_equals_truth"] is False
+
+
+def test_how_late_a_restart_was_is_not_how_late_a_failure_was() -> None:
+    kill, restart = injected()
+    found = judged(record(failures=[kill, replace(restart, lateness_s=4.0)])).values
+    assert found["failure_lateness_s"] == found["kill_lateness_s"] == kill.lateness_s
+
+
+def test_an_injector_that_is_off_measures_no_recovery() -> None:
+    found = judged(record(deliveries(STOPPED), failures=())).values
+    assert found["kills_planned"] == 1
+    assert found["kills_done"] == 0
+    assert found["processes_killed"] == 0
+    assert found["recovery_s"] is None
+    assert found["output_gap_s"] is None
+    assert found["kill_lateness_s"] is None
+
+
+def test_a_kill_that_reached_nobody_is_not_done() -> None:
+    missed = [replace(done, victims=[]) for done in injected()]
+    found = judged(record(failures=missed)).values
+    assert found["kills_done"] == 0
+    assert found["nodes_killed"] == []
+
+
+def dropping() -> pd.DataFrame:
+    return pd.DataFrame({"at_s": [1.0], "dropped_rows": [3], "rows": [9]})
+
+
+def test_rows_that_the_twin_dropped_make_a_run_invalid() -> None:
+    outcome = judged(record(name="other"), record(name="twin", batches=dropping()))
+    assert outcome.invalid is not None
+    assert "twin: the watermark dropped 3 rows" in outcome.invalid
+
+
+def test_rows_dropped_after_a_failure_alone_are_a_finding_about_the_engine() -> None:
+    outcome = judged(record(failures=injected(), batches=dropping()))
+    assert outcome.invalid is None
+    assert outcome.values["dropped_rows"] == 3
+    assert outcome.values["twin_dropped_rows"] == 0
+
+
+def test_a_clock_that_jumped_makes_a_run_invalid() -> None:
+    assert judged(record(clock_jump_s=0.01)).invalid is None
+    outcome = judged(record(clock_jump_s=-3.0))
+    assert outcome.invalid is not None
+    assert "clock jumped by -3.000 s" in outcome.invalid
+
+
+def test_a_load_that_fell_behind_makes_a_run_invalid() -> None:
+    behind = record()
+    behind = replace(behind, load=replace(behind.load, invalid="3 % were late"))
+    assert judged(behind).invalid == "failures: 3 % were late"
+    fewer = replace(behind, load=replace(behind.load, invalid=None, records=17))
+    assert judged(fewer).invalid == "failures: 17 of 3000 records were sent"
+
+
+def test_a_run_without_any_result_says_so(tmp_path: Path) -> None:
+    nothing = decode([], WORKLOAD.columns).assign(arrival_s=[], copy=[])
+    empty = relative_windows(nothing, WORKLOAD, START)
+    outcome = judged(
+        record(empty, failures=injected()), record(empty, name="twin"), truth().head(0)
+    )
+    assert outcome.invalid is not None
+    assert "no result" in outcome.invalid
+    assert outcome.values["results"] == 0
+    assert outcome.values["output_equals_truth"] is False
+    for name, series in outcome.series.items():
+        series.to_parquet(tmp_path / f"{name}.parquet")
+
+
+def test_valid_otherwise() -> None:
+    assert judged(record(failures=injected())).invalid is None
+
+
+def test_resources_are_what_the_pass_used() -> None:
+    found = values()
+    assert found["cpu_s"] == pytest.approx(6 + 3)
+    assert found["resident_bytes"] == 190
+
+
+def test_a_sample_that_could_not_be_taken_is_left_out() -> None:
+    """A driver's child that vanished once gave 0, and the whole lifetime counted as the pass."""
+    usage = record().usage
+    gap = usage.head(2).assign(at_s=15.0)
+    gap.loc[gap["who"] == "drivers", ["cpu_s", "resident_bytes"]] = float("nan")
+    found = values(usage=pd.concat([usage, gap]).sort_values("at_s", kind="stable"))
+    assert found["cpu_s"] == pytest.approx(6 + 3)
+    assert found["resident_bytes"] == 190
+
+
+def test_a_counter_that_begins_anew_has_used_what_it_says() -> None:
+    usage = record().usage
+    after = usage.head(2).assign(at_s=40.0, cpu_s=[12.0, 0.5])
+    assert values(usage=pd.concat([usage, after]))["cpu_s"] == pytest.approx(7 + 3.5)
+
+
+def test_resources_without_a_counter_are_null() -> None:
+    uncounted = record().usage.assign(cpu_s=float("nan"))
+    assert values(usage=uncounted)["cpu_s"] is None
+
+
+def test_a_twin_that_lost_results_defines_nothing_as_normal() -> None:
+    twin = record(deliveries().drop(index=30), name="twin")
+    found = judged(record(failures=injected()), twin).values
+    assert found["normal_latency_s"] is None
+    assert found["recovery_s"] is None
+    assert found["twin_equals_truth"] is False
+
+
+def test_series_are_there_for_figure_and_notebook() -> None:
+    outcome = judged(record(deliveries(STOPPED), failures=injected()))
+    timeline = outcome.series["timeline"]
+    assert set(timeline["pass"]) == {"twin", "failed"}
+    failed = timeline[timeline["pass"] == "failed"]
+    assert failed["throughput_per_s"].sum() * 0.5 == len(truth())
+    assert timeline["at_s"].max() >= LOAD_S
+    assert outcome.series["failures"]["action"].tolist() == ["kill", "restart"]
+    assert {"latency_s", "copy", "word"} <= set(outcome.series["results"].columns)
+
+
+def test_a_twin_that_fell_behind_leaves_recovery_unmeasured() -> None:
+    slow = dict.fromkeys(range(-1, 30), 6.0)
+    twin = record(deliveries(slow), name="twin")
+    found = judged(record(deliveries(slow), failures=injected()), twin).values
+    assert found["twin_kept_up"] is False
+    assert found["recovery_s"] is None
+    assert found["output_gap_s"] is None
+    assert found["output_equals_truth"] is True
+    assert values()["twin_kept_up"] is True
+
+
+def test_a_run_whose_twin_fell_behind_is_to_be_made_again_where_times_count() -> None:
+    """It is valid: equality holds. Less can be said from it than was asked."""
+    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    behind = judged(record(failures=injected()), twin)
+    assert behind.invalid is None
+    assert behind.again == TWIN_BEHIND
+    assert judged(record(failures=injected())).again is None
+    untimed = judge(
+        twin,
+        record(failures=injected()),
+        truth(),
+        workload=WORKLOAD,
+        schedule=SCHEDULE,
+        trigger_s=1.0,
+        settle_s=3.0,
+        timed=False,
+    )
+    assert untimed.again is None
+
+
+def test_a_twin_of_itself() -> None:
+    outcome = judge(
+        record(name="twin"),
+        record(),
+        truth(),
+        workload=WORKLOAD,
+        schedule=NO_FAILURES,
+        trigger_s=1.0,
+        settle_s=3.0,
+    )
+    assert outcome.values["kills_planned"] == 0
+    assert outcome.values["recovery_s"] is None
+
+
+# First, last, stable, tentative
+
+
+def corrected(row: int) -> pd.DataFrame:
+    """A result that was wrong at first and right later, both said to be stable."""
+    wrong = one_more(deliveries(), row)
+    right = deliveries().iloc[[row]].assign(copy=1)
+    return pd.concat([wrong, right.assign(arrival_s=60.0)], ignore_index=True)
+
+
+def test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one() -> None:
+    found = values(corrected(40))
+    assert found["output_equals_truth"] is False
+    assert found["output_equals_twin"] is False
+    assert found["contradictions"] == 2
+    assert found["accuracy_last"] == found["accuracy_first"] + 1 / len(truth())
+
+
+def test_tentative_output_that_is_corrected_equals_the_twin() -> None:
+    """Accuracy 1 is no invariant under tentative output; equal stable output is."""
+    tentative = one_more(deliveries(), 40).iloc[[40, 41]].assign(stability="tentative")
+    stable = deliveries(STOPPED).assign(stability="stable")
+    found = values(pd.concat([tentative, stable]).sort_values("arrival_s", ignore_index=True))
+    assert found["output_equals_truth"] is True
+    assert found["output_equals_twin"] is True
+    assert found["contradictions"] == 0
+    assert found["accuracy_first"] == pytest.approx(1 - 1 / len(truth()))
+    assert found["accuracy_last"] == 1
+    assert (found["tentative"], found["corrections"], found["uncorrected"]) == (2, 1, 0)
+
+
+def test_output_that_stayed_tentative_does_not_equal_the_truth() -> None:
+    tentative = deliveries().assign(stability="stable")
+    tentative.loc[40, "stability"] = "tentative"
+    found = values(tentative)
+    assert found["output_equals_truth"] is False
+    assert found["accuracy_last"] == 1
+    assert found["uncorrected"] == 1
+
+
+# A recovery per failure
+
+
+def done(at_s: float, action: str, target: str, *nodes: str) -> InjectedFailure:
+    event = FailureEvent(at_s=at_s, action=Action(action), target=target)
+    victims = [
+        Victim(node=node, reached=True, processes=(7,), at_unix_s=START + at_s) for node in nodes
+    ]
+    return InjectedFailure(event=event, victims=victims, at_unix_s=START + at_s, lateness_s=0.0)
+
+
+def recoveries(latency_s: dict[int, float], *failures: InjectedFailure, **changes: Any) -> Any:
+    outcome = judged(record(deliveries(latency_s), failures=failures, **changes))
+    return outcome.series["recoveries"]
+
+
+def test_nodes_that_are_killed_together_are_one_failure() -> None:
+    table = recoveries({4: 4.0}, done(7.0, "kill", "r1n1+r2n1", "r1n1", "r2n1"))
+    assert table["scope"].tolist() == ["nodes"]
+    assert table["recovery_s"].tolist() == pytest.approx([4.0])
+
+
+def test_every_kind_of_failure_has_a_recovery_of_its_own() -> None:
+    table = recoveries(
+        {4: 4.0, 19: 5.0},
+        done(7.0, "kill", "r1n1", "r1n1"),
+        done(9.0, "restart", "r1n1", "r1n1"),
+        done(17.0, "pause", "r1n2", "r1n2"),
+        done(18.0, "resume", "r1n2", "r1n2"),
+        done(22.0, "cut", "r2", "r2n1", "r2n2"),
+    )
+    assert table["action"].tolist() == ["kill", "pause", "cut"]
+    assert table["scope"].tolist() == ["node", "node", "rack"]
+    assert table["recovery_s"].tolist() == pytest.approx([4.0, 0.0, 5.0])
+    assert table["ended_at_s"].tolist()[:2] == [9.0, 18.0]
+    assert not table["overlaps"].any()
+
+
+def test_a_pause_alone_is_a_failure_that_was_done() -> None:
+    failures = [done(7.0, "pause", "r1n1", "r1n1"), done(9.0, "resume", "r1n1", "r1n1")]
+    schedule = Schedule(events=[one.event for one in failures], origin="test")
+    outcome = judge(
+        record(name="twin"),
+        record(failures=failures),
+        truth(),
+        workload=WORKLOAD,
+        schedule=schedule,
+        trigger_s=1.0,
+        settle_s=3.0,
+    )
+    assert outcome.values["failures_planned"] == outcome.values["failures_done"] == 1
+    assert outcome.values["kills_planned"] == 0
+    assert outcome.values["recovery_s"] == 0
+    assert outcome.values["output_gap_s"] is not None
+
+
+def test_failures_that_overlap_are_said_not_to_be_told_apart() -> None:
+    table = recoveries(
+        STOPPED, done(10.0, "kill", "r1n1", "r1n1"), done(12.0, "kill", "r2n1", "r2n1")
+    )
+    assert table["overlaps"].tolist() == [True, True]
+    assert table["recovery_s"].tolist() == pytest.approx([8.0, 6.0])
+
+
+def test_detection_and_recovery_as_the_papers_define_it() -> None:
+    incidents = pd.DataFrame(
+        {
+            "at_s": [9.0, 11.5, 12.0, 15.0, 16.5],
+            "event": ["detected", "detected", "detected", "recovered", "recovered"],
+            "target": ["r1n1", "r2n2", "r1n1", "r1n1", "r2n2"],
+            "cause": ["earlier", "another node", "heartbeat", "checkpoint", "checkpoint"],
+        }
+    )
+    found = values(deliveries(STOPPED), incidents=incidents)
+    assert found["detection_s"] == pytest.approx(12.0 - KILL_AT_S - 0.1)
+    assert found["detected_by"] == "heartbeat"
+    assert found["paper_recovery_s"] == pytest.approx(3.0)
+    assert found["paper_recovery_why_not"] is None
+
+
+def test_a_death_that_is_seen_before_the_last_signal_is_out_is_detected() -> None:
+    event = FailureEvent(at_s=KILL_AT_S, action=Action.KILL, target="r1")
+    victims = [
+        Victim(
+            node=node,
+            reached=True,
+            processes=(7,),
+            began_unix_s=START + KILL_AT_S,
+            at_unix_s=START + KILL_AT_S + 0.1,
+        )
+        for node in ("r1n1", "r1n2")
+    ]
+    kill = InjectedFailure(
+        event=event, victims=victims, at_unix_s=START + KILL_AT_S + 0.1, lateness_s=0.0
+    )
+    incidents = pd.DataFrame(
+        {
+            "at_s": [KILL_AT_S + 0.01, KILL_AT_S + 0.05],
+            "event": ["detected", "recovered"],
+            "target": ["r1n1", "r1n1"],
+            "cause": ["connection", "replica"],
+        }
+    )
+    table = recoveries(STOPPED, kill, incidents=incidents)
+    assert table["at_s"].tolist() == pytest.approx([KILL_AT_S])
+    assert table["detection_s"].tolist() == pytest.approx([0.01])
+    assert table["paper_recovery_s"].tolist() == pytest.approx([0.04])
+
+
+def test_a_failure_that_the_engine_did_not_notice_has_no_recovery_of_the_papers_kind() -> None:
+    found = values(deliveries(STOPPED))
+    assert found["detection_s"] is None
+    assert found["paper_recovery_s"] is None
+    assert found["paper_recovery_why_not"] == "the engine did not notice the failure"
+
+
+def test_what_arrives_when_the_load_has_ended_is_no_throughput_of_it() -> None:
+    frame = deliveries()
+    last = frame.index[frame["arrival_s"] < LOAD_S][-1]
+    before = values(frame)["throughput_per_s"]
+    frame.loc[last, "arrival_s"] = LOAD_S
+    assert values(frame)["throughput_per_s"] == pytest.approx(before - 1 / LOAD_S)
+
+
+def test_an_engine_that_died_did_not_recover() -> None:
+    found = values(deliveries().query("arrival_s < 10"), died="its driver ended with code 1")
+    assert found["recovery_s"] is None
+    assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
+    assert found["recovery_why_not"] == "the engine died"
+    assert found["died"] == "its driver ended with code 1"
+
+
+def test_an_engine_that_stalled_did_not_recover_whatever_its_twin_was_like() -> None:
+    """One that could not even be stopped afterwards had stalled before."""
+    behind = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    rest = deliveries().query("arrival_s < 10")
+    for died in (None, "its query did not end"):
+        broken = record(rest, failures=injected(), drained=False, stalled=True, died=died)
+        found = judged(broken, behind).values
+        assert found["recovery_why_not"] == "the engine stalled: it delivered nothing more"
+        assert found["recovery_at_least_s"] == pytest.approx(LOAD_S - KILL_AT_S - 0.1)
+        assert found["output_equals_twin"] is False
+
+
+def test_why_there_is_no_recovery_is_a_word_of_a_closed_list() -> None:
+    twin = record(deliveries(dict.fromkeys(range(-1, 30), 6.0)), name="twin")
+    for found, why in (
+        (judged(record(failures=injected()), twin).values, Unrecovered.TWIN_BEHIND),
+        (judged(record(failures=())).values, Unrecovered.NOTHING_FAILED),
+        (values(deliveries().drop(index=50)), Unrecovered.LOST),
+        (values(deliveries(dict.fromkeys(range(7, 30), 60.0))), Unrecovered.NOT_BY_END),
+    ):
+        assert found["recovery_s"] is None
+        assert found["recovery_why_not"] == why.value
+
+
+def test_a_recovery_is_shown_with_its_resolution() -> None:
+    found = values()
+    assert found["recovery_resolution_s"] == pytest.approx(0.25)
+    assert found["twin_slowest_s"] == pytest.approx(1.0)

@@ -1,0 +1,105 @@
+"""Every experiment that needs no servers runs in the smoke profile, and its invariants hold."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from harness.claims import ClaimKind
+from harness.errors import UsageError
+from harness.experiment import Experiment, Origin
+from harness.report import build
+from harness.report.verdicts import assess
+from harness.results.provenance import ROOT
+from harness.results.record import Profile
+from harness.results.store import RecordStore
+from harness.running.computed import Made, Task, make
+from harness.running.discovery import (
+    GROUPS,
+    all_experiments,
+    catalogue_markdown,
+    find,
+    of_group,
+    to_reproduce,
+)
+from harness.running.execution import Runner
+from tests.levels import by_cost
+from tests.running.test_execution import SMOKE, no_cluster
+from tests.toys import Watcher
+
+WITHOUT_SERVERS = [e for e in all_experiments() if e.origin is not Origin.MEASURED]
+
+
+def test_the_table_of_experiments_is_current() -> None:
+    assert (ROOT / "experiments" / "README.md").read_text() == catalogue_markdown(), (
+        "renew it: ./faultline list --markdown > experiments/README.md"
+    )
+
+
+@pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.id)
+def test_an_experiment_is_described_for_every_profile(experiment: Experiment) -> None:
+    assert experiment.group in GROUPS
+    for profile in Profile:
+        assert experiment.grid[profile]
+        assert experiment.repeats[profile] >= 1
+        assert experiment.seconds_per_run[profile] > 0
+        keys = {tuple(point) for point in experiment.grid[profile]}
+        assert len(keys) == 1, "every point has the same parameters"
+
+
+class Here:
+    """A `harness.running.computed.Others` without processes, which would start too slowly."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is running."""
+
+    def submit(self, task: Task) -> Future[Made]:
+        """Made at once."""
+        made: Future[Made] = Future()
+        made.set_result(make(task))
+        return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", by_cost(WITHOUT_SERVERS, soon_s=0.5))
+def test_smoke(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
+    store, watcher = RecordStore(tmp_path), Watcher()
+    runner = Runner(store, no_cluster, watcher, others=Here)
+    runner.execute(runner.plan([experiment], SMOKE), SMOKE)
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete, [record.reason for record in campaign.records]
+    judged = assess(experiment, Profile.SMOKE, campaign)
+    assert judged.problem is None, judged.problem
+    broken = [
+        (claim.text, dict(claim.measured))
+        for claim in judged.claims
+        if claim.kind is ClaimKind.INVARIANT and claim.held is False
+    ]
+    assert not broken
+    pages = [page.read_text() for page in build.write_report(store).pages]
+    assert any("data:image" in page for page in pages)
+
+
+def test_a_group_stands_for_its_experiments() -> None:
+    assert find(["intervals"]) == of_group("intervals")
+    assert {e.group for e in find(["intervals", "stock"])} == {"intervals", "stock"}
+
+
+def test_what_smoke_leaves_out_is_covered_by_what_it_runs() -> None:
+    run = {e.id for e in to_reproduce(None, Profile.SMOKE)}
+    left_out = [e for e in all_experiments() if e.id not in run]
+    assert {e.smoke_covered_by for e in left_out} <= run
+    for profile in (Profile.QUICK, Profile.PAPER):
+        assert to_reproduce(None, profile) == all_experiments()
+
+
+def test_a_group_without_experiments_is_refused() -> None:
+    with pytest.raises(UsageError, match="no experiments of 'nothing'"):
+        of_group("nothing")

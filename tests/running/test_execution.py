@@ -1,0 +1,579 @@
+"""Runs are recorded once, resumed, and never lost."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.cluster.backends import BACKENDS
+from harness.cluster.base import Action, Cluster, ClusterSpec
+from harness.errors import EnvironmentFailure, UsageError
+from harness.experiment import Context, Experiment, Origin
+from harness.results.provenance import machine_name
+from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
+from harness.results.store import RecordStore
+from harness.running.computed import AT_ONCE
+from harness.running.discovery import find
+from harness.running.execution import Runner
+from harness.running.plan import PlannedRun, RunSettings, ahead_of, seconds_left
+from harness.running.warm_cluster import LOG_BYTES, ClusterPool
+from tests.toys import Watcher, square, toy
+
+SMOKE = RunSettings(profile=Profile.SMOKE)
+
+
+EXECUTION = "harness.running.execution"
+
+
+def no_cluster(spec: ClusterSpec) -> Cluster:
+    raise AssertionError("the toy needs no cluster")
+
+
+def measured(name: str, **changes: Any) -> Experiment:
+    return replace(toy(identifier=name), origin=Origin.MEASURED, **changes)
+
+
+def make(
+    store: RecordStore,
+    *experiments: Experiment,
+    settings: RunSettings = SMOKE,
+    watcher: Watcher | None = None,
+) -> Watcher:
+    watcher = watcher or Watcher()
+    runner = Runner(store, no_cluster, watcher)
+    runner.execute(runner.plan(experiments, settings), settings)
+    return watcher
+
+
+def test_every_point_is_run_and_kept(tmp_path: Path) -> None:
+    watcher = make(RecordStore(tmp_path), toy())
+    assert [r.values["y"] for r in watcher.finished] == [1, 4, 9, 1, 4, 9]
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete
+    assert campaign.results().frame["y"].tolist() == [1, 1, 4, 4, 9, 9]
+    noise = campaign.results().series("noise", ["x", "repeat"])
+    assert noise.groupby("repeat")["seed"].nunique().tolist() == [1, 1], "one seed for all points"
+    assert noise["seed"].nunique() == 2, "another seed for another repetition"
+
+
+def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> None:
+    def campaign(experiment: Experiment, backend: str) -> str:
+        store = RecordStore(tmp_path / backend)
+        runner = Runner(store, no_cluster, Watcher(), backend=BACKENDS[backend])
+        (record,) = runner.execute(runner.plan([experiment], SMOKE)[:1], SMOKE)
+        return record.campaign
+
+    live = measured("stock/toy")
+    assert campaign(live, "local") != campaign(live, "docker")
+    computed = replace(toy(), origin=Origin.COMPUTED)
+    assert campaign(computed, "local") == campaign(computed, "docker")
+
+
+def test_a_second_command_runs_nothing_again(tmp_path: Path) -> None:
+    make(RecordStore(tmp_path), toy())
+    assert make(RecordStore(tmp_path), toy()).finished == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        replace(SMOKE, again=True),
+        replace(SMOKE, root_seed=7),
+        RunSettings(profile=Profile.PAPER),
+    ],
+)
+def test_another_question_is_measured_anew(tmp_path: Path, settings: RunSettings) -> None:
+    make(RecordStore(tmp_path), toy())
+    assert len(make(RecordStore(tmp_path), toy(), settings=settings).finished) == 6
+
+
+def test_interruption_keeps_what_was_finished(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 3:
+            raise KeyboardInterrupt
+        return square(point, context)
+
+    with pytest.raises(KeyboardInterrupt):
+        make(RecordStore(tmp_path), toy(run))
+    assert not list(tmp_path.glob("records/.partial-*"))
+    resumed = make(RecordStore(tmp_path), toy())
+    assert [(r.point["x"], r.repeat) for r in resumed.finished] == [(3, 0), (1, 1), (2, 1), (3, 1)]
+
+
+def test_a_failed_run_is_recorded_and_tried_again(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 2:
+            raise EnvironmentFailure("the broker died", remedy="look at its log")
+        return square(point, context)
+
+    first = make(RecordStore(tmp_path), toy(run))
+    assert [r.status for r in first.finished] == [OK, FAILED, FAILED, OK] * 2
+    assert "the broker died" in (first.finished[1].reason or "")
+    assert not first.campaigns[0][1].complete
+    again = make(RecordStore(tmp_path), toy())
+    assert [r.point["x"] for r in again.finished] == [2, 2]
+    assert again.campaigns[0][1].complete
+
+
+class Failing:
+    """A cluster that starts, and on which every run fails."""
+
+    def __init__(self, directory: Path) -> None:
+        self.spec, self.run_directory = ClusterSpec(), directory
+        self.stopped = False
+
+    def start(self, report: object) -> None:
+        (self.run_directory / "deep").mkdir()
+        (self.run_directory / "deep" / "worker.log").write_text("x" * LOG_BYTES + "the end")
+        (self.run_directory / "deep" / "secret.conf").write_text("password")
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_the_logs_of_a_failed_run_are_kept_beside_its_record(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        context.cluster(ClusterSpec())
+        raise EnvironmentFailure("the broker died", remedy="look at its log")
+
+    (tmp_path / "cluster").mkdir()
+    held: list[Path] = []
+    cluster = Failing(tmp_path / "cluster")
+    runner = Runner(
+        RecordStore(tmp_path), lambda spec: cast(Cluster, cluster), Watcher(), hold=held.append
+    )
+    settings = replace(SMOKE, repeats=1)
+    runner.execute(runner.plan([toy(run)], settings)[:1], settings)
+    assert cluster.stopped
+    assert held == [tmp_path / "cluster"]
+    (log,) = tmp_path.glob("records/stock/toy/*/*/logs/**/*.*")
+    assert log.name == "worker.log", "nothing but logs: credentials stay where they are"
+    assert len(log.read_text()) == LOG_BYTES
+    assert log.read_text().endswith("the end")
+
+
+def test_a_bug_in_an_experiment_keeps_its_traceback(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        raise ZeroDivisionError("oh")
+
+    watcher = make(RecordStore(tmp_path), toy(run))
+    assert {r.status for r in watcher.finished} == {FAILED}
+    assert "ZeroDivisionError: oh" in (watcher.finished[0].reason or "")
+
+
+def test_an_invalid_run_is_kept_but_not_counted(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        return replace(square(point, context), invalid="the load fell behind")
+
+    watcher = make(RecordStore(tmp_path), toy(run))
+    assert {r.status for r in watcher.finished} == {INVALID}
+    assert [r.attempt for r in watcher.finished] == [1, 2, 3] * 6
+    assert watcher.campaigns[0][1].valid == []
+    assert len(watcher.campaigns[0][1].others) == 2 * 6, "every attempt is kept"
+
+
+@pytest.mark.parametrize("trouble", ["invalid", "again"])
+def test_a_run_in_trouble_is_made_again_by_the_same_command(tmp_path: Path, trouble: str) -> None:
+    left = 2
+
+    def run(point: Point, context: Context) -> Outcome:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            outcome, why = square(point, context), "the machine was busy"
+            return replace(outcome, **{trouble: why})  # type: ignore[arg-type]  # one of two fields
+        return square(point, context)
+
+    watcher = make(RecordStore(tmp_path), toy(run))
+    assert [r.attempt for r in watcher.finished] == [1, 2, 3, 1, 1, 1, 1, 1]
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete
+    assert all(record.again is None for record in campaign.records)
+    assert [record.attempt for record in campaign.others] == [1, 2]
+    assert make(RecordStore(tmp_path), toy()).finished == []
+
+
+def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None:
+    def parity(point: Point) -> str:
+        return "odd" if point["x"] in (1, 3) else "even"
+
+    watcher = make(
+        RecordStore(tmp_path),
+        measured("stock/a", keeps=parity),
+        measured("stock/b", keeps=parity),
+        measured("stock/c"),
+        settings=replace(SMOKE, repeats=1),
+    )
+    order = [(r.experiment[-1], r.point["x"]) for r in watcher.finished]
+    assert order == [
+        ("c", 1), ("c", 2), ("c", 3),
+        ("a", 1), ("a", 3), ("b", 1), ("b", 3), ("a", 2), ("b", 2),
+    ]  # fmt: skip
+    assert [name for name, _ in watcher.campaigns] == ["stock/c", "stock/a", "stock/b"]
+
+
+def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
+    (experiment,) = find(["intervals/dag-delay"])
+    elsewhere = make(RecordStore(tmp_path / "a"), experiment).finished
+    here = make(RecordStore(tmp_path / "b"), replace(experiment, alone=True)).finished
+    assert [record.point for record in elsewhere] == [record.point for record in here]
+    assert [record.values for record in elsewhere] == [record.values for record in here]
+    assert {record.campaign for record in elsewhere} == {record.campaign for record in here}
+    assert len(elsewhere) > 1
+    assert not list((tmp_path / "a" / "records").glob(".partial-*"))
+
+
+def test_a_run_that_its_servers_failed_is_made_once_more(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        raise EnvironmentFailure("no answer in time", remedy="look at the log")
+
+    def defect(point: Point, context: Context) -> Outcome:
+        raise RuntimeError("a mistake of ours")
+
+    once = RunSettings(profile=Profile.SMOKE, repeats=1)
+    attempts = [
+        r.attempt for r in make(RecordStore(tmp_path / "a"), toy(run), settings=once).finished
+    ]
+    assert attempts == [1, 2] * 3
+    attempts = [
+        r.attempt for r in make(RecordStore(tmp_path / "b"), toy(defect), settings=once).finished
+    ]
+    assert attempts == [1, 1, 1]
+
+
+def test_runs_that_two_figures_show_are_made_once(tmp_path: Path) -> None:
+    first = toy(identifier="stock/toy")
+    view = replace(toy(identifier="stock/a-view"), runs_of="stock/toy")
+    watcher = make(RecordStore(tmp_path), first, view)
+    assert len(watcher.finished) == 6
+    assert {record.experiment for record in watcher.finished} == {"stock/toy"}
+    assert [campaign.complete for _, campaign in watcher.campaigns] == [True, True]
+    assert make(RecordStore(tmp_path), view).finished == [], "they are there for each of them"
+
+
+def test_what_cannot_be_run_is_skipped_once_with_its_reason(tmp_path: Path) -> None:
+    def run(point: Point, context: Context) -> Outcome:
+        if point["x"] == 2:
+            return Outcome(skipped="this engine has no such scheme")
+        return square(point, context)
+
+    watcher = make(RecordStore(tmp_path), toy(run))
+    assert [r.status for r in watcher.finished] == [OK, SKIPPED, OK] * 2
+    ((_, campaign),) = watcher.campaigns
+    assert campaign.complete
+    assert {r.reason for r in campaign.skipped} == {"this engine has no such scheme"}
+    assert make(RecordStore(tmp_path), toy(run)).finished == [], "asking again changes nothing"
+
+
+def ramp(point: Point, context: Context) -> Outcome:
+    return Outcome(values={"times": 3, "repeat": context.repeat})
+
+
+def scaled(point: Point, context: Context) -> Outcome:
+    times = None if context.calibration is None else context.calibration["times"]
+    return Outcome(values={"y": times})
+
+
+@pytest.mark.parametrize("profile", [Profile.QUICK, Profile.SMOKE])
+def test_what_this_machine_holds_is_found_out_first_and_once(
+    tmp_path: Path, profile: Profile
+) -> None:
+    scale = measured("stock/scale", run=ramp, once=True, repeats=dict.fromkeys(Profile, 1))
+    one = measured("stock/a", run=scaled, scaled_by=scale)
+    other = measured("stock/b", run=scaled, scaled_by=scale, keeps=lambda point: "x")
+    settings = RunSettings(profile=profile, repeats=2)
+    found = make(RecordStore(tmp_path), one, other, settings=settings).finished
+    ramps = [record for record in found if record.experiment == "stock/scale"]
+    if profile is Profile.SMOKE:
+        assert ramps == [], "nothing that depends on it is decided"
+        assert {record.values["y"] for record in found} == {None}
+    else:
+        assert found[:3] == ramps, "one run a point, however many repetitions are asked for"
+        assert {record.values["y"] for record in found[3:]} == {3}
+    again = make(RecordStore(tmp_path), one, settings=settings).finished
+    assert again == [], "once per machine and code"
+
+
+def test_cheapest_first(tmp_path: Path) -> None:
+    dear, cheap = toy(identifier="stock/a", seconds=9), toy(identifier="stock/b")
+    watcher = make(RecordStore(tmp_path), dear, cheap)
+    assert [name for name, _ in watcher.campaigns] == ["stock/b", "stock/a"]
+    assert watcher.estimate_s == pytest.approx(6 * 9 + 6 * 0.1)
+
+
+def test_the_short_then_the_early_then_the_computed_then_the_measured(tmp_path: Path) -> None:
+    watcher = make(
+        RecordStore(tmp_path),
+        measured("stock/late"),
+        toy(identifier="stock/long", seconds=9),
+        measured("stock/early", early=True),
+        toy(identifier="stock/short"),
+        settings=RunSettings(profile=Profile.QUICK),
+    )
+    order = [name for name, _ in watcher.campaigns]
+    assert order == ["stock/short", "stock/early", "stock/long", "stock/late"]
+
+
+def test_a_smoke_run_begins_with_clusters_beside_which_others_are_computed(tmp_path: Path) -> None:
+    (computed,) = find(["intervals/dag-delay"])
+    watcher = make(RecordStore(tmp_path), measured("stock/one"), measured("stock/two"), computed)
+    order = [name for name, _ in watcher.campaigns]
+    assert order == ["stock/one", "stock/two", "intervals/dag-delay"]
+    assert all(run.patient for run in watcher.started), "its times decide nothing"
+
+
+@pytest.mark.parametrize("profile", [Profile.SMOKE, Profile.QUICK])
+def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
+    tmp_path: Path, profile: Profile
+) -> None:
+    """Elsewhere what is measured is disturbed as little as can be."""
+    (computed,) = find(["intervals/dag-delay"])
+    watcher = Watcher()
+    until = time.monotonic() + 30
+
+    def waits(point: Point, context: Context) -> Outcome:
+        context.progress("waiting")
+        while profile is Profile.SMOKE and not watcher.campaigns and time.monotonic() < until:
+            context.progress("waiting")
+        return Outcome(values={"y": len(watcher.campaigns)})
+
+    long = replace(computed, seconds_per_run=dict.fromkeys(Profile, 60.0))
+    patient = measured("stock/patient", patient=True, run=waits)
+    settings = RunSettings(profile=profile, repeats=1)
+    make(RecordStore(tmp_path), patient, long, settings=settings, watcher=watcher)
+    order = [name for name, _ in watcher.campaigns]
+    brief = profile is Profile.SMOKE
+    assert (order[0] == computed.id) == brief
+    assert sorted(order) == [computed.id, "stock/patient"], "each is told of once"
+    seen = [r.values["y"] for r in watcher.finished if r.experiment == "stock/patient"]
+    assert max(seen) == brief
+
+
+def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Path) -> None:
+    watcher = make(
+        RecordStore(tmp_path),
+        measured("stock/late"),
+        toy(identifier="stock/long", seconds=9),
+        measured("stock/patient", patient=True),
+        measured("stock/early", early=True),
+        settings=RunSettings(profile=Profile.QUICK),
+    )
+    order = [name for name, _ in watcher.campaigns]
+    assert order == ["stock/early", "stock/patient", "stock/long", "stock/late"]
+
+
+def test_a_measured_run_names_its_servers_and_another_java_is_another_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for java, made in (("17.0.1", 6), ("17.0.1", 0), ("21.0.2", 6)):
+        servers = {"java": java, "kafka": "4.1.0", "redis": "8.0.0"}
+        monkeypatch.setattr(
+            "harness.running.execution.server_versions", lambda found=servers: found
+        )
+        records = make(RecordStore(tmp_path), measured("stock/toy")).finished
+        assert len(records) == made
+        assert all(servers.items() <= record.versions.items() for record in records)
+
+
+def test_what_the_cluster_cannot_do_is_skipped_before_anything_is_started(tmp_path: Path) -> None:
+    cut = measured("stock/toy", actions=frozenset({Action.CUT}))
+    watcher = make(RecordStore(tmp_path), cut)
+    assert [record.status for record in watcher.finished] == [SKIPPED] * 6
+    assert watcher.estimate_s == 0
+    assert "need cut, which a local cluster cannot do" in str(watcher.finished[0].reason)
+    assert watcher.stages == []
+
+
+def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster() -> None:
+    (computed,) = find(["intervals/dag-delay"])
+    live = measured("stock/toy")
+
+    def planned(experiment: Experiment, *, done: bool = False) -> PlannedRun:
+        return PlannedRun(
+            experiment=experiment,
+            point={},
+            repeat=0,
+            done=done,
+            seconds=10,
+            patient=experiment.patient,
+        )
+
+    runs = [planned(computed), planned(live, done=True), planned(computed)]
+    runs += [planned(live), planned(computed)]
+    assert ahead_of(runs, 0) == [0, 2]
+    assert ahead_of(runs, 4) == [4]
+    assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
+    patient = planned(measured("stock/toy", patient=True))
+    assert ahead_of([patient, patient, *runs], 0) == [2, 4]
+    skipped = replace(planned(live), skipped="its failures need cut")
+    assert ahead_of([skipped, *runs], 0) == [1, 3], "nothing is measured there"
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        RecordStore(tmp_path).locked(),
+        pytest.raises(UsageError, match="another run"),
+        RecordStore(tmp_path).locked(),
+    ):
+        pass
+
+
+def test_a_corrupt_record_is_named_and_left_out(tmp_path: Path) -> None:
+    make(RecordStore(tmp_path), toy())
+    broken = min(tmp_path.glob("records/stock/toy/*/*/record.json"))
+    broken.write_text("{")
+    warnings: list[str] = []
+    store = RecordStore(tmp_path, warn=warnings.append)
+    for _ in range(2):
+        assert len(store.read("stock/toy", machine_name())) == 5
+    (warning,) = warnings
+    assert str(broken) in warning
+    assert f"delete {broken.parent}" in warning
+
+
+def test_a_full_disk_says_so_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(RecordStore(tmp_path), toy())
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("harness.results.store.os.fsync", full)
+    with pytest.raises(EnvironmentFailure, match="No space left") as caught:
+        make(RecordStore(tmp_path), toy(), settings=replace(SMOKE, again=True))
+    assert caught.value.exit_code == 3
+    assert len(RecordStore(tmp_path).read("stock/toy", machine_name())) == 6
+
+
+def test_an_option_that_nothing_takes_is_refused(tmp_path: Path) -> None:
+    settings = replace(SMOKE, options={"failures": tmp_path / "f.yaml"})
+    with pytest.raises(UsageError, match="--failures changes nothing"):
+        make(RecordStore(tmp_path), toy(), settings=settings)
+
+
+def test_an_edit_while_it_runs_does_not_tear_a_campaign_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = iter(range(100))
+    monkeypatch.setattr(
+        "harness.running.execution.code_fingerprint", lambda _: f"edit {next(edits)}"
+    )
+    watcher = make(RecordStore(tmp_path), toy())
+    assert {record.code for record in watcher.finished} == {"edit 0"}
+    assert watcher.campaigns[0][1].complete
+    assert len(make(RecordStore(tmp_path), toy()).finished) == 6, "the next command sees the edit"
+
+
+def test_an_edited_option_file_is_another_campaign(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    settings = replace(SMOKE, options={"failures": file})
+    experiment = toy(accepts=frozenset({"failures"}))
+    for text, runs in (("a", 6), ("a", 0), ("b", 6)):
+        file.write_text(text)
+        watcher = make(RecordStore(tmp_path), experiment, settings=settings)
+        assert len(watcher.finished) == runs
+
+
+@pytest.mark.parametrize(("repeats", "seed"), [(0, 1), (1, -1)])
+def test_settings_out_of_range_are_refused(repeats: int, seed: int) -> None:
+    with pytest.raises(UsageError):
+        RunSettings(repeats=repeats, root_seed=seed)
+
+
+class Applications:
+    """What a pool keeps, for a test."""
+
+    def __init__(self) -> None:
+        self.usable = True
+        self.events: list[str] = []
+
+    @contextmanager
+    def start(self, name: str) -> Iterator[str]:
+        self.events.append(f"start {name}")
+        yield name
+        self.events.append(f"stop {name}")
+
+    def check(self, name: str) -> None:
+        if not self.usable:
+            raise EnvironmentFailure(f"{name} lost its executors", remedy="start it anew")
+
+    def kept_by(self, pool: ClusterPool, name: str) -> str:
+        return pool.keep(name, lambda: self.start(name), self.check, self.events.append)
+
+
+class ShapedCluster:
+    """What a pool asks of a cluster of which nothing runs."""
+
+    def __init__(self, spec: ClusterSpec, events: list[str], *, elastic: bool) -> None:
+        self.spec, self._events, self._elastic = spec, events, elastic
+
+    def start(self, report: Any) -> None:
+        self._events.append(f"start {self.spec.racks}")
+
+    def restore(self, report: Any) -> None:
+        self._events.append("restore")
+
+    def tidy(self) -> None:
+        pass
+
+    def reshape(self, spec: ClusterSpec, report: Any) -> bool:
+        if spec.racks > 5:
+            raise EnvironmentFailure("a worker died", remedy="look at its log")
+        if self._elastic:
+            self._events.append(f"reshape {spec.racks}")
+            self.spec = spec
+        return self._elastic
+
+    def stop(self) -> None:
+        self._events.append(f"stop {self.spec.racks}")
+
+
+@pytest.mark.parametrize("elastic", [True, False])
+def test_a_warm_cluster_gets_another_shape_where_it_can(elastic: bool) -> None:
+    events: list[str] = []
+    pool = ClusterPool(lambda spec: cast(Cluster, ShapedCluster(spec, events, elastic=elastic)))
+    applications = Applications()
+    applications.events = events
+    for racks in (2, 2, 3, 6):
+        pool.get(ClusterSpec(racks=racks), lambda _: None)
+        applications.kept_by(pool, str(racks))
+    pool.close()
+    anew = ["stop 2", "start 3"]
+    assert events == [
+        *("start 2", "start 2", "restore", "stop 2"),
+        *(["reshape 3"] if elastic else anew),
+        *("start 3", "stop 3", "stop 3", "start 6", "start 6", "stop 6", "stop 6"),
+    ], "what runs on the nodes is ended before they are"
+
+
+def test_applications_are_kept_while_they_are_of_use() -> None:
+    pool, applications = ClusterPool(no_cluster), Applications()
+    for name in ("a", "a", "b"):
+        assert applications.kept_by(pool, name) == name
+    assert applications.events == ["start a", "stop a", "start b"]
+    applications.usable = False
+    applications.kept_by(pool, "b")
+    pool.close()
+    report = "the b did not recover (b lost its executors): starting them anew"
+    assert applications.events[3:] == [report, "stop b", "start b", "stop b"]
+
+
+def test_applications_that_do_not_end_do_not_keep_the_pool_open() -> None:
+    @contextmanager
+    def stuck() -> Iterator[str]:
+        yield "stuck"
+        raise EnvironmentFailure("the driver does not end", remedy="look at its log")
+
+    pool = ClusterPool(no_cluster)
+    pool.keep("stuck", stuck, lambda _: None, print)
+    with pytest.raises(EnvironmentFailure, match="does not end"):
+        pool.close()
+    pool.close()

@@ -1,0 +1,194 @@
+"""The checker of lateness looks where there is something to see, and sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from harness.protocol import effects as do
+from harness.protocol import inputs as told
+from harness.protocol.losses import Losses
+from harness.protocol.reconciliation import TentativeRun
+from harness.protocol.registry import NodeInfo
+from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from harness.simulator.closings import Closings
+from harness.simulator.draw import draw
+from harness.simulator.lateness import NAME, Lateness
+from harness.simulator.node import SimulatedNode
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.run import SimulatedRun, simulate
+from harness.simulator.topologies import borealis
+from harness.simulator.waiting import Waiting
+from harness.simulator.world import World
+from tests.simulator.test_simulated import run_seed
+
+SEED_OF_A_DRIFT = 1225
+
+
+def cut_stream(policy: Policy, closing: Closing = Closing.TASK) -> Options:
+    """Three streams into a join; the first stream's node is away from 5 s to 25 s."""
+    wiring = borealis()
+    kind = FaultKind.LINK if closing is Closing.TASK else FaultKind.CRASH
+    return replace(
+        draw(0, scheme="dpc", topology="borealis"),
+        wiring=wiring,
+        scheme=Scheme(
+            name="lateness",
+            recovery=Recovery.LOCAL,
+            checkpoint_every=5,
+            tentative=Tentative(closing=closing, bound_us=2_000_000, during_failure=policy),
+            heartbeat_us=500_000,
+            suspect_after_us=1_250_000,
+        ),
+        nodes=tuple(NodeInfo(name=f"n{n}", rack=f"r{n}", slots=1) for n in wiring.tasks),
+        placement=tuple(wiring.tasks),
+        strategy=None,
+        closes_connections=False,
+        costs=Costs(batch_us=1_000),
+        network=Network(),
+        faults=(Fault(kind=kind, at_us=5_000_000, until_us=25_000_000, target=0, other=3),),
+    )
+
+
+def watched(options: Options) -> tuple[SimulatedRun, Lateness, int]:
+    """A run, who watched its tasks, and how often a sweep had to close one."""
+    worlds: list[World] = []
+    report = simulate(options, prepare=worlds.append)
+    [after] = worlds[0].watch.after
+    watcher = getattr(after, "__self__", None)
+    assert isinstance(watcher, Lateness)
+    others = [getattr(decided, "__self__", None) for decided in worlds[0].watch.decided]
+    return report, watcher, sum(o.closings for o in others if isinstance(o, Closings))
+
+
+@pytest.mark.parametrize("policy", [Policy.DELAY, Policy.PROCESS])
+@pytest.mark.parametrize("closing", list(Closing))
+def test_a_task_that_keeps_the_bound_is_not_blamed(policy: Policy, closing: Closing) -> None:
+    report, watcher, closings = watched(cut_stream(policy, closing))
+    assert report.violation is None
+    assert report.tentative_outputs >= 10
+    at_once = policy is Policy.PROCESS and closing is Closing.COORDINATOR
+    assert at_once or watcher.begun >= 10
+    assert (closings > 0) == (closing is Closing.COORDINATOR)
+
+
+def test_a_microsecond_too_late_is_too_late() -> None:
+    right = TentativeRun.due_at
+
+    def late(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
+        due = right(self, slot, policy, now, redoes=redoes)
+        return due + 1 if slot is not None and due == slot.first_at + self.rules.bound_us else due
+
+    with patch.object(TentativeRun, "due_at", late):
+        report, *_ = watched(cut_stream(Policy.DELAY))
+    assert report.violation is not None
+    assert report.violation.invariant == NAME
+    assert "should have begun batch" in report.violation.what
+
+
+def test_a_coordinator_that_closes_nothing_is_found() -> None:
+    with patch.object(Losses, "close", lambda _self, **_: ()):
+        report, *_ = watched(cut_stream(Policy.PROCESS, Closing.COORDINATOR))
+    assert report.violation is not None
+    assert "does not close it" in report.violation.what
+
+
+def test_whoever_suspends_owes_nothing_during_a_failure() -> None:
+    report, *_ = watched(cut_stream(Policy.SUSPEND))
+    assert report.violation is None
+    assert report.tentative_outputs == 0
+
+
+def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> None:
+    """The timer was set by the old rate. Without the note of the change a seed is blamed; where
+    the schedules have changed it is another one."""
+    right = SimulatedNode.set_drift
+
+    def unnoticed(self: SimulatedNode, drift: int, now: int) -> None:
+        before = self.disturbed
+        right(self, drift, now)
+        self.disturbed = before
+
+    for seed in (SEED_OF_A_DRIFT, *range(2000)):
+        with patch.object(SimulatedNode, "set_drift", unnoticed):
+            report = simulate(draw(seed, scheme="dpc"))
+        if report.violation is not None:
+            break
+    assert report.violation is not None, "no seed shows it"
+    assert report.violation.invariant == NAME
+    run_seed(seed, "dpc")
+
+
+@pytest.mark.parametrize(
+    ("seed", "scheme"), [(316, "active"), (557, "active"), (10054, "dpc"), (10603, "active")]
+)
+def test_schedules_of_seeds_that_taught_the_checker_something(seed: int, scheme: str) -> None:
+    """Just seeds by now: what is drawn from them has changed. What they taught is the mutation
+    "take a planned replica for a live one", and the test above."""
+    run_seed(seed, scheme)
+
+
+def sink() -> Waiting:
+    """What is known of a sink that begins at batch 20, in the place of an earlier one."""
+    order = told.CopyOrdered(
+        cause="test",
+        boot=1,
+        task=3,
+        incarnation=6,
+        term=6,
+        start=told.Start.EMPTY,
+        position=20,
+        send_from=20,
+        coordinator=1,
+    )
+    return Waiting(order, 1, 1000, Tentative())
+
+
+def claimed(next_tentative: int) -> told.OutputClaimed:
+    return told.OutputClaimed(
+        cause="test", task=3, incarnation=6, next_stable=20, next_tentative=next_tentative
+    )
+
+
+def test_a_sink_owes_what_it_does_not_know_to_be_in_its_partition() -> None:
+    """It is told with its claim; what a later primary takes back there, it is not told."""
+    waiting = sink()
+    waiting.unpublished = {20, 21, 22}
+    waiting.claim(claimed(next_tentative=22))
+    assert (waiting.unpublished, waiting.stands) == ({22}, 22)
+
+
+def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
+    waiting = sink()
+    waiting.claim(claimed(next_tentative=22))
+    waiting.unpublished = {20}
+    undo = do.OutputRecord(kind=do.Kind.UNDO, batch=20)
+    stable = do.OutputRecord(kind=do.Kind.STABLE, batch=20, payload="out")
+    for sequence, (records, stands) in enumerate((((undo,), 20), ((stable,), 21))):
+        effect = do.PublishOutput(
+            cause="test", task=3, incarnation=6, term=6, sequence=sequence, records=records
+        )
+        waiting.publish(effect)
+        assert (waiting.stands, waiting.publishing) == (stands, sequence)
+    assert waiting.unpublished == set()
+
+
+def test_an_order_from_before_a_later_primary_closes_nothing() -> None:
+    """What that one sends may be needed by nobody here: it is there all the same."""
+    waiting = sink()
+    order = told.UpstreamClosed(
+        cause="test", task=3, upstream=1, last_batch=22, before_term=9, back_at=0
+    )
+    waiting.came(
+        told.BatchArrived(
+            cause="test", task=3, upstream=1, batch=13, stable=True, payload="in", term=11
+        ),
+        0,
+    )
+    waiting.close(order)
+    assert waiting.closed == {}
+    waiting.close(replace(order, before_term=12))
+    assert waiting.closed == {1: 12}

@@ -1,0 +1,130 @@
+"""What the protocol cannot survive, each with the schedule that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from harness.protocol.registry import NodeInfo, Registry
+from harness.protocol.scheme import Recovery, Scheme
+from harness.simulator.draw import draw
+from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
+from harness.simulator.synthetic import digests
+from harness.simulator.topologies import chain
+from harness.simulator.world import World
+
+NEVER_US = 10_000_000_000
+CRASH_US = 12_500_000
+
+
+def options(*faults: Fault, standby: int = 2, replicated: tuple[int, ...] = ()) -> Options:
+    """A chain of a source and three tasks, a node each, checkpoints every three batches."""
+    wiring = chain(3, memory=2)
+    nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(4)]
+    nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=2) for n in range(standby)]
+    return replace(
+        draw(0, scheme="checkpoint", topology="chain"),
+        wiring=wiring,
+        scheme=Scheme(
+            name="limits",
+            recovery=Recovery.LOCAL,
+            checkpoint_every=3,
+            replicated=replicated,
+            heartbeat_us=500_000,
+            suspect_after_us=1_250_000,
+        ),
+        nodes=tuple(nodes),
+        placement=(0, 1, 2, 3),
+        strategy=None,
+        unknown_nodes=0,
+        costs=Costs(batch_us=1_000),
+        network=Network(),
+        faults=faults,
+    )
+
+
+def crash(node: int, until_us: int = NEVER_US) -> Fault:
+    return Fault(kind=FaultKind.CRASH, at_us=CRASH_US, until_us=until_us, target=node)
+
+
+def away(kind: FaultKind, until_us: int = NEVER_US) -> Fault:
+    return Fault(kind=kind, at_us=CRASH_US - 1, until_us=until_us)
+
+
+def completes(given: Options, meanwhile: Callable[[World], None] = lambda _: None) -> bool:
+    """Does the output become complete within two minutes? ``meanwhile`` acts before the crash."""
+    world = World(given, digests(given))
+    world.start()
+    world.kernel.run(until=CRASH_US - 2)
+    meanwhile(world)
+    return world.kernel.run(until=120_000_000, stop=world.finished)
+
+
+def forget_everything(world: World) -> None:
+    world.store._checkpoints.clear()
+
+
+def test_it_survives_a_crash() -> None:
+    assert completes(options(crash(2)))
+
+
+def test_not_a_store_that_loses_checkpoints() -> None:
+    """Upstream buffers were trimmed behind a checkpoint that is gone."""
+    assert not completes(options(crash(2)), forget_everything)
+
+
+def test_unless_every_task_has_a_replica() -> None:
+    given = options(crash(2), standby=4, replicated=(0, 1, 2, 3))
+    assert completes(given, forget_everything)
+
+
+def test_not_too_few_slots_until_a_node_comes_back() -> None:
+    assert not completes(options(crash(2), standby=0))
+    assert completes(options(crash(2, until_us=60_000_000), standby=0))
+
+
+def test_no_takeover_while_the_store_is_away() -> None:
+    """Decisions are stored before they are acted upon, replicas or not."""
+    given = options(crash(2), away(FaultKind.STORE), standby=4, replicated=(0, 1, 2, 3))
+    assert not completes(given)
+    healed = options(crash(2), away(FaultKind.STORE, 60_000_000), standby=4)
+    assert completes(healed)
+
+
+def test_no_recovery_without_a_coordinator_but_work_goes_on() -> None:
+    assert completes(options(away(FaultKind.COORDINATOR)))
+    assert not completes(options(crash(2), away(FaultKind.COORDINATOR)))
+    assert completes(options(crash(2), away(FaultKind.COORDINATOR, 60_000_000)))
+
+
+def replan(at_us: int) -> Fault:
+    return Fault(kind=FaultKind.REPLAN, at_us=at_us, until_us=at_us, plan=(2,))
+
+
+def replicated_at_the_end(*faults: Fault) -> bool:
+    """Does task 2, which is to have a replica from now on, get one within a minute?"""
+    given = options(*faults)
+    world = World(given, digests(given))
+    world.start()
+    world.kernel.run(until=60_000_000)
+    registry = world.store.registry
+    assert isinstance(registry, Registry)
+    assert registry.replicated == ((2,) if registry.tasks[2].replica else ())
+    return registry.tasks[2].replica is not None
+
+
+def test_no_change_of_plan_that_the_coordinator_has_not_stored() -> None:
+    """Whoever sends one is not answered; the coordinator cannot ask for what it never knew."""
+    told_us, back_us = CRASH_US + 1_000_000, CRASH_US + 3_000_000
+    away_then = away(FaultKind.COORDINATOR, back_us)
+    assert replicated_at_the_end(replan(told_us))
+    assert not replicated_at_the_end(away_then, replan(told_us))
+    assert replicated_at_the_end(away_then, replan(told_us), replan(back_us + 1_000_000))
+
+
+def test_nor_one_that_it_was_told_and_could_not_store_before_it_crashed() -> None:
+    told_us = CRASH_US + 1_000_000
+    store = away(FaultKind.STORE, CRASH_US + 10_000_000)
+    restart = replace(away(FaultKind.COORDINATOR, told_us + 2_000_000), at_us=told_us + 1_000_000)
+    assert replicated_at_the_end(store, replan(told_us))
+    assert not replicated_at_the_end(store, replan(told_us), restart)

@@ -1,0 +1,68 @@
+"""A workload in the tree is found, and its two forms fit together, where it has both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import workloads
+from harness.errors import UsageError
+from workloads.base import RecordSource
+from workloads.entries import all_workloads, workload_entry
+from workloads.examples.hottest import WORKLOAD
+from workloads.toolkit.operators import program_of, timeline_of
+
+START_US = 1_800_000_000_000_000
+WITH_TASKS = [name for name, entry in all_workloads().items() if entry.make().program]
+
+
+@pytest.mark.parametrize("name", all_workloads())
+def test_an_entry_builds_the_same_workload_everywhere(name: str) -> None:
+    entry = all_workloads()[name]
+    workload = entry.make(seed=3)
+    assert workload.name == entry.name == name
+    assert workload.reference is not None
+    again = workload.reference.build()
+    assert again.sources == workload.sources, "another process builds the same input"
+    for source in workload.sources:
+        assert isinstance(source.records.build(), RecordSource)
+
+
+@pytest.mark.parametrize("name", WITH_TASKS)
+def test_its_tasks_read_its_sources(name: str) -> None:
+    workload = all_workloads()[name].make(seed=3)
+    timeline = timeline_of(workload, start_us=START_US, batch_s=1)
+    program = program_of(workload, timeline=timeline)
+    assert set(program.sources.values()) == {source.name for source in workload.sources}
+    for operator in program.topology.operators:
+        for task in range(operator.parallelism):
+            assert program.task(operator.name, task).memory >= 1
+
+
+@pytest.mark.parametrize("name", WITH_TASKS)
+def test_the_rate_is_that_of_all_sources_together(name: str) -> None:
+    workload = all_workloads()[name].make()
+    timeline = timeline_of(workload, start_us=START_US, batch_s=1)
+    program = program_of(workload, timeline=timeline, rate=700)
+    total = sum(program.topology.input_rates(operator).sum() for operator in program.sources)
+    assert total == pytest.approx(700)
+
+
+def test_every_file_is_a_workload_or_what_they_share() -> None:
+    folder = Path(str(workloads.__file__)).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base", "entries"}
+    assert len(files) == len(all_workloads()), "a workload's file ends with ENTRY"
+
+
+def test_a_workload_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="no workload is called 'world-cap'") as refused:
+        workload_entry("world-cap")
+    assert "world-cup" in str(refused.value.remedy)
+
+
+def test_a_workload_without_tasks_says_what_to_do() -> None:
+    timeline = timeline_of(WORKLOAD, start_us=START_US, batch_s=1)
+    with pytest.raises(UsageError, match="only a query"):
+        program_of(replace(WORKLOAD, program=None), timeline=timeline)
