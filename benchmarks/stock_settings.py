@@ -25,10 +25,10 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Engine, Setup
 from harness.engines.structured.driver import PARTS
 from harness.engines.structured.engine import running_applications
-from harness.experiment import Context
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
+from harness.measurement import Context
 from workloads.wordcount import word_count
 
 RATE_PER_S = 500.0

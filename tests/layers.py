@@ -23,7 +23,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         ["harness.running"],
         "experiments found, runs planned and made, also in processes or on Spark; the warm cluster",
     ),
-    (["experiments"], "one module a figure: what is measured, then what is shown"),
+    (["experiments"], "one module a figure: a half that measures, then one that shows"),
     (
         ["harness.judging", "harness.endurance"],
         "one run of any engine and its judge (`run`, `passes`, `outcome`); random kills at length",
@@ -54,7 +54,10 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "models of topologies and of checkpoint intervals; every measure, defined once; one style "
         "for every figure",
     ),
-    (["harness.experiment"], "what an experiment is"),
+    (
+        ["harness.experiment", "harness.measurement"],
+        "a figure's two halves as values: a measurement, and an experiment that shows it",
+    ),
     (
         ["harness.claims", "harness.results"],
         "records, where they are kept and what they depend on, and what is claimed of them; "

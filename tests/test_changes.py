@@ -157,7 +157,8 @@ FIGURE = Change(
 from __future__ import annotations
 
 from harness.claims import Claim, ClaimKind
-from harness.experiment import Experiment, Origin
+from harness.experiment import Experiment
+from harness.measurement import Origin
 from harness.results.record import Outcome, Profile
 
 

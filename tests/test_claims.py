@@ -16,11 +16,11 @@ def named(place: tuple[int, str]) -> str:
 
 
 def test_a_limit_counts_as_kept_and_is_shown() -> None:
-    kept = at_most("It is short.", 10.0, 10.0, {"ms": 10.0})
+    kept = at_most(10.0, 10.0, ms=10.0)
     assert kept.held is True
     assert kept.measured == {"ms": 10.0, "limit": 10.0}
-    assert at_most("It is short.", 10.1, 10.0, {}).held is False
-    assert at_most("It is short.", None, 10.0, {}).held is None
+    assert at_most(10.1, 10.0).held is False
+    assert at_most(None, 10.0).held is None
 
 
 def test_a_share_is_of_the_combinations_that_decide_a_sentence() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import Finding, every, invariant, paper
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile, Record
 from harness.results.store import Campaign
 from harness.results.tables import Results
@@ -27,23 +29,15 @@ def draw(frame: pd.DataFrame, figure: Figure) -> None:
     axes.set_ylabel("y (1)")
 
 
-def claims(frame: pd.DataFrame) -> Sequence[Claim]:
-    rising = bool((frame.groupby("x")["y"].mean().diff().dropna() > 0).all())
-    positive = bool((frame["y"] > 0).all())
-    return [
-        Claim(
-            text="y rises with x",
-            kind=ClaimKind.PAPER,
-            held=rising,
-            measured={"y": frame["y"].tolist()},
-        ),
-        Claim(
-            text="y is above zero",
-            kind=ClaimKind.INVARIANT,
-            held=positive,
-            measured={"smallest": float(frame["y"].min())},
-        ),
-    ]
+@paper("rising", "y rises with x")
+def rising(frame: pd.DataFrame) -> Finding:
+    means = frame.groupby("x")["y"].mean()
+    return every(means.diff().dropna() > 0, y=frame["y"].tolist())
+
+
+@invariant("positive", "y is above zero")
+def positive(frame: pd.DataFrame) -> Finding:
+    return every(frame["y"] > 0, smallest=float(frame["y"].min()))
 
 
 def square(point: Point, context: Context) -> Outcome:
@@ -61,22 +55,38 @@ def toy(
     seconds: float = 0.1,
     **changes: Any,
 ) -> Experiment:
-    return Experiment(
+    measurement = Measurement(
         id=identifier,
-        paper="Nobody",
-        figure="Fig. 0",
-        title="Squares",
-        statement="Squares of positive numbers rise.",
         origin=Origin.COMPUTED,
         grid={profile: [{"x": 1}, {"x": 2}, {"x": 3}] for profile in Profile},
         repeats=dict.fromkeys(Profile, 2),
         seconds_per_run=dict.fromkeys(Profile, seconds),
         run=run,
+    )
+    experiment = Experiment(
+        measurement=measurement,
+        paper="Nobody",
+        figure="Fig. 0",
+        title="Squares",
+        statement="Squares of positive numbers rise.",
         table=table,
         draw=draw,
-        claims=claims,
-        **changes,
+        claims=[rising, positive],
     )
+    return changed(experiment, **changes)
+
+
+def changed(experiment: Experiment, **changes: Any) -> Experiment:
+    """The experiment with other fields, of its own or of its measurement or its scheduling."""
+    own = {name: changes.pop(name) for name in [*changes] if name in _FIELDS[Experiment]}
+    when = {name: changes.pop(name) for name in [*changes] if name in _FIELDS[Scheduling]}
+    measurement = experiment.measurement
+    scheduling = replace(measurement.scheduling, **when)
+    measurement = replace(measurement, scheduling=scheduling, **changes)
+    return replace(experiment, **{"measurement": measurement, **own})
+
+
+_FIELDS = {kind: {each.name for each in fields(kind)} for kind in (Experiment, Scheduling)}
 
 
 class Watcher:

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Policy
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAILURE_S = 5.0
+
 RATE_PER_S = 3000
-AVAILABLE_PER_S = RATE_PER_S * 2 // 3
+
 BOUNDS_S = tuple(round(0.5 * step, 1) for step in range(1, 13))
+
 LOOKS = {"delay": ("Delay", BLUE, "s"), "process": ("Process", VERMILION, "o")}
-BUCKETS = 2
-"""Tolerance, in buckets of available tuples: batches are cut before they are counted."""
 
 
 def grid(bounds: tuple[float, ...]) -> list[Point]:
@@ -50,6 +51,27 @@ def run(point: Point, context: Context) -> Outcome:
     )
     measured = _shared.measure(setting)
     return Outcome(values={"delay_new_s": measured.delay_new_s, "tentative": measured.tentative})
+
+
+MEASUREMENT = Measurement(
+    id="dpc/availability-bound",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: grid((0.5, 2.5, 6.0)),
+        Profile.QUICK: grid(BOUNDS_S),
+        Profile.PAPER: grid(BOUNDS_S),
+    },
+    repeats=_shared.THRICE,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+AVAILABLE_PER_S = RATE_PER_S * 2 // 3
+
+BUCKETS = 2
+"""Tolerance, in buckets of available tuples: batches are cut before they are counted."""
 
 
 def expected(policy: str, bound_s: float) -> float:
@@ -90,7 +112,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _shared.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The step, the slope, the linear delay, and the analytic counts."""
     delay = table[table["during_failure"] == "delay"]
     process = table[table["during_failure"] == "process"]
@@ -107,7 +129,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     unevenness = float((falling["tentative"] - np.polyval(line, falling["bound_s"])).abs().max())
     steps = process[process["bound_s"] <= 4.0]["tentative"]
     return [
-        Claim(
+        Verdict(
             text="With Delay, N_tentative falls proportionally to αX: by as many tuples as come in "
             "that time",
             kind=ClaimKind.PAPER,
@@ -121,19 +143,19 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "tolerance_tuples": BUCKETS * bucket,
             },
         ),
-        Claim(
+        Verdict(
             text="With Process, N_tentative is almost the whole failure for αX ≤ 4 s: a step",
             kind=ClaimKind.PAPER,
             held=bool((steps >= 0.9 * AVAILABLE_PER_S * FAILURE_S).all()),
             measured={"tentative": steps.tolist(), "at_least": 0.9 * AVAILABLE_PER_S * FAILURE_S},
         ),
-        Claim(
+        Verdict(
             text="Delay_new rises linearly with αX for both policies (slope 1)",
             kind=ClaimKind.PAPER,
             held=all(abs(slope - 1.0) <= 0.1 for slope in slopes.values()),
             measured={"slope": slopes, "tolerance": 0.1},
         ),
-        Claim(
+        Verdict(
             text="The counts are those of the analytic model, within two buckets",
             kind=ClaimKind.INVARIANT,
             held=error <= BUCKETS * bucket,
@@ -143,7 +165,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="dpc/availability-bound",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 9",
     title="Delay and tentative tuples over the availability bound",
@@ -151,15 +173,6 @@ EXPERIMENT = Experiment(
         "For a 5 s failure, Delay cuts tentative tuples in proportion to αX, Process yields almost "
         "all of the failure's until αX covers it; the delay of new tuples rises linearly with αX."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((0.5, 2.5, 6.0)),
-        Profile.QUICK: grid(BOUNDS_S),
-        Profile.PAPER: grid(BOUNDS_S),
-    },
-    repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

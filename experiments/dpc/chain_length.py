@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -24,19 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAILURE_S = 15.0
+
 RATE_PER_S = 3000
+
 BOUND_S = 2.7
-X_S = 3.0
+
 LENGTHS = (1, 2, 3, 4)
+
 LOOKS = {
     "process & process": (VERMILION, "o"),
     "delay & delay": (BLUE, "s"),
     "process & suspend": (ORANGE, "^"),
 }
-SLACK_S = 0.2
-VALUES = (
-    "delay_new_s", "delay_after_heal_s", "tentative", "stabilizing_s", "last_stabilizing_s",
-)  # fmt: skip
 
 
 def grid(lengths: tuple[int, ...]) -> list[Point]:
@@ -65,6 +65,26 @@ def run(point: Point, context: Context) -> Outcome:
             "last_stabilizing_s": measured.stabilizing_s[-1],
         }
     )
+
+
+MEASUREMENT = Measurement(
+    id="dpc/chain-length",
+    origin=Origin.SIMULATED,
+    grid={Profile.SMOKE: grid((1, 2)), Profile.QUICK: grid(LENGTHS), Profile.PAPER: grid(LENGTHS)},
+    repeats=_shared.THRICE,
+    seconds_per_run={Profile.SMOKE: 0.15, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+X_S = 3.0
+
+SLACK_S = 0.2
+
+VALUES = (
+    "delay_new_s", "delay_after_heal_s", "tentative", "stabilizing_s", "last_stabilizing_s",
+)  # fmt: skip
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -118,7 +138,7 @@ def _why_fewer(stabilizing_s: pd.Series, tentative: pd.Series) -> str:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Delay per policy, and who yields what."""
     delay = table.pivot_table(index="chain", columns="combination", values="delay_new_s")
     after = table.pivot_table(index="chain", columns="combination", values="delay_after_heal_s")
@@ -139,7 +159,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     grows = np.diff(count["process & process"])
     no_better = count["delay & delay"] >= count["process & process"]
     return [
-        Claim(
+        Verdict(
             text="With Process & Process the delay is αX and the normal delay at any length",
             kind=ClaimKind.PAPER,
             held=bool(
@@ -147,25 +167,25 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             ),
             measured={f"{k} nodes": v for k, v in process.items()},
         ),
-        Claim(
+        Verdict(
             text="With Delay & Delay it grows by αX per node",
             kind=ClaimKind.PAPER,
             held=bool((np.abs(steps - BOUND_S) <= SLACK_S).all()),
             measured={"steps_s": steps.tolist(), "bound_s": BOUND_S, "tolerance_s": SLACK_S},
         ),
-        Claim(
+        Verdict(
             text="Both stay within kX (Property 1)",
             kind=ClaimKind.PAPER,
             held=all(within.values()),
             measured={name: delay[name].tolist() for name in within},
         ),
-        Claim(
+        Verdict(
             text="Process & Suspend is unviable: it breaks kX",
             kind=ClaimKind.PAPER,
             held=bool((longest > X_S * longest.index).all()),
             measured={f"{k} nodes": v for k, v in longest.items()} | {"X_s": X_S},
         ),
-        Claim(
+        Verdict(
             text="With Process & Suspend the delay is the sum of the nodes' stabilization delays",
             kind=ClaimKind.PAPER,
             held=bool(sums_off.max() <= TOLERANCE),
@@ -176,19 +196,19 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "tolerance": TOLERANCE,
             },
         ),
-        Claim(
+        Verdict(
             text="... which increase from node to node, as each redoes more than the one before",
             kind=ClaimKind.PAPER,
             held=bool((np.diff(each) > 0).all()),
             measured={f"the last of {k} nodes": v for k, v in each.items()},
         ),
-        Claim(
+        Verdict(
             text="Tentative tuples of Process & Process grow with the chain",
             kind=ClaimKind.PAPER,
             held=bool((grows > 0).all()),
             measured={f"{k} nodes": v for k, v in count["process & process"].items()},
         ),
-        Claim(
+        Verdict(
             text="On chains of two or more Delay & Delay yields no fewer tentative tuples than "
             "Process & Process",
             kind=ClaimKind.PAPER,
@@ -201,7 +221,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="dpc/chain-length",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 11",
     title="Failure and stabilization along a chain of nodes",
@@ -209,11 +229,6 @@ EXPERIMENT = Experiment(
         "Process & Process has the lowest delay and grows in tentative tuples with the chain; "
         "Delay & Delay adds αX per node and is no better; Process & Suspend is unviable."
     ),
-    origin=Origin.SIMULATED,
-    grid={Profile.SMOKE: grid((1, 2)), Profile.QUICK: grid(LENGTHS), Profile.PAPER: grid(LENGTHS)},
-    repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.15, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import CYCLE, label_line_ends, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Method
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE_PER_S = 990
+
 MEMORIES = (5, 20, 80)
+
 EVERY = (1, 2, 5, 10, 20, 0)
+
 BATCHES = 800
-TOLERANCE = 0.1
+
 EACH_US = {"checkpoint": _shared.COPY_US, "undo": _shared.COMPARE_US}
 """A tuple of state, copied into a checkpoint or read for a stream marker."""
 
@@ -55,6 +59,24 @@ def run(point: Point, context: Context) -> Outcome:
     )
     measured = _shared.measure(setting)
     return Outcome(values={"copy_share": measured.copy_share, "tentative": measured.tentative})
+
+
+MEASUREMENT = Measurement(
+    id="dpc/checkpoint-overhead",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: grid((20,), (20, 0)),
+        Profile.QUICK: grid(MEMORIES, EVERY),
+        Profile.PAPER: grid(MEMORIES, EVERY),
+    },
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+TOLERANCE = 0.1
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -90,7 +112,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_shared.STAMP}; one run per point")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Table 2's overhead, and how to avoid it."""
     periodic = table[table["interval_s"] > 0]
     error = ((periodic["copy_share"] - periodic["analytic"]).abs() / periodic["analytic"]).max()
@@ -100,20 +122,20 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     )
     ratio = shares["checkpoint"] / shares["undo"]
     return [
-        Claim(
+        Verdict(
             text="The CPU overhead of checkpoints is S p_copy / l, that of stream markers "
             "S p_comp / l (Table 2), within 10 %",
             kind=ClaimKind.PAPER,
             held=bool(error <= TOLERANCE),
             measured={"largest_relative_error": float(error), "tolerance": TOLERANCE},
         ),
-        Claim(
+        Verdict(
             text="Checkpoints or markers only when a failure begins cost nothing without one",
             kind=ClaimKind.PAPER,
             held=bool((on_entry == 0).all()),
             measured={"copy_share": on_entry.tolist()},
         ),
-        Claim(
+        Verdict(
             text="Checkpoints cost more than stream markers",
             kind=ClaimKind.PAPER,
             held=bool((ratio > 1.0).all()),
@@ -127,20 +149,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="dpc/checkpoint-overhead",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 12 (right)",
     title="The price of being able to go back",
     statement="Overhead grows with the state and the frequency, and is avoidable altogether.",
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((20,), (20, 0)),
-        Profile.QUICK: grid(MEMORIES, EVERY),
-        Profile.PAPER: grid(MEMORIES, EVERY),
-    },
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.4, Profile.PAPER: 0.4},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

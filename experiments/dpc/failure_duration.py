@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE_PER_S = 4500
+
 BOUND_S = 2.7
-X_S = 3.0
+
 DURATIONS_S = (2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0)
+
 LOOKS = {
     "delay & suspend": (PURPLE, "v", "-"),
     "delay & delay": (BLUE, "s", "-"),
@@ -34,12 +37,8 @@ LOOKS = {
     "process & delay": (GREEN, "P", "--"),
     "process & process": (VERMILION, "o", "-"),
 }
+
 VALUES = ("delay_new_s", "tentative", "tentative_batches")
-HEALED_PER_S = RATE_PER_S // _shared.STREAMS
-"""What the stream that was cut brings once it has healed."""
-SLACK_BATCHES = 2
-SLACK_S = 0.2
-"""Two buckets: what a batch may take beside its waiting."""
 
 
 def grid(durations: tuple[float, ...]) -> list[Point]:
@@ -58,6 +57,32 @@ def run(point: Point, context: Context) -> Outcome:
     )
     measured = _shared.measure(setting)
     return Outcome(values={name: getattr(measured, name) for name in VALUES})
+
+
+MEASUREMENT = Measurement(
+    id="dpc/failure-duration",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: grid((2.0, 6.0)),
+        Profile.QUICK: grid(DURATIONS_S),
+        Profile.PAPER: grid(DURATIONS_S),
+    },
+    repeats=_shared.THRICE,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+X_S = 3.0
+
+HEALED_PER_S = RATE_PER_S // _shared.STREAMS
+"""What the stream that was cut brings once it has healed."""
+
+SLACK_BATCHES = 2
+
+SLACK_S = 0.2
+"""Two buckets: what a batch may take beside its waiting."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -97,7 +122,7 @@ def _why_more(surplus: pd.Series, healed: float) -> str | None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """What blocks, what is unviable, what costs least."""
     short = table[table["failure_s"] < BOUND_S]
     pivot_delay = table.pivot_table(index="failure_s", columns="combination", values="delay_new_s")
@@ -121,25 +146,25 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         "of_the_healed_stream_in_the_bound_tuples": healed,
     }
     return [
-        Claim(
+        Verdict(
             text="Failures shorter than αX yield no tentative tuples",
             kind=ClaimKind.PAPER,
             held=bool((short["tentative"] == 0).all()) if len(short) else None,
             measured={"tentative": short["tentative"].tolist()},
         ),
-        Claim(
+        Verdict(
             text="Delay & Suspend is unviable: it breaks X = 3 s when failures are long",
             kind=ClaimKind.PAPER,
             held=bool(unviable.iloc[-1] > X_S),
             measured={f"{unviable.index[-1]:g} s": unviable.iloc[-1]},
         ),
-        Claim(
+        Verdict(
             text="... and does so for every failure longer than 3 s",
             kind=ClaimKind.PAPER,
             held=bool((unviable > X_S).all()),
             measured={f"{k:g} s": v for k, v in unviable.items()},
         ),
-        Claim(
+        Verdict(
             text="Process & Process keeps Delay_new at αX whatever the duration of a failure that "
             "is longer than that",
             kind=ClaimKind.PAPER,
@@ -149,21 +174,21 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             ),
             measured={"longest_s": float(best.max()), "bound_s": BOUND_S, "slack_s": SLACK_S},
         ),
-        Claim(
+        Verdict(
             text="Process & Process yields the most tentative tuples in failures longer than 3 s",
             kind=ClaimKind.PAPER,
             held=most,
             measured={f"{k:g} s": v for k, v in long.max(axis=1).items()} | more,
             why=why,
         ),
-        Claim(
+        Verdict(
             text="Delaying in either state cuts tentative tuples without breaking X",
             kind=ClaimKind.PAPER,
             held=all(fewer.values()) and max(worst.values()) <= X_S,
             measured={"fewer_than_process": fewer, "longest_delay_s": worst, "X_s": X_S} | more,
             why=why,
         ),
-        Claim(
+        Verdict(
             text="Delay & Process has as many tentative batches as Process & Process; what it has "
             "more of are tuples of the healed stream, in the batches that waited when it healed",
             kind=ClaimKind.HYPOTHESIS,
@@ -185,7 +210,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="dpc/failure-duration",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 10",
     title="Six policies over the duration of a failure",
@@ -193,15 +218,6 @@ EXPERIMENT = Experiment(
         "Suspending new tuples during stabilization breaks the bound for long failures; processing "
         "throughout never does and yields the most tentative tuples."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((2.0, 6.0)),
-        Profile.QUICK: grid(DURATIONS_S),
-        Profile.PAPER: grid(DURATIONS_S),
-    },
-    repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Policy
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -29,13 +30,17 @@ if TYPE_CHECKING:
 
 X_OVER_BOUND = 0.9
 """α."""
+
 PROPERTY_OF = {
     "output-lateness": 1, "needless-tentative": 1, "stable-once": 4, "no-late-tentative": 2,
     "equal-message": 2, "equal-output": 3, "equal-state": 3, "every-correction": 3,
     "convergence": 3, "no-tentative": 3, "machine": 3,
 }  # fmt: skip
+
 PROPERTIES = (1, 2, 3, 4)
+
 STATIC = {Profile.SMOKE: 4, Profile.QUICK: 40, Profile.PAPER: 200}
+
 RANDOM = {Profile.SMOKE: 10, Profile.QUICK: 500, Profile.PAPER: 5000}
 
 
@@ -97,6 +102,20 @@ def _random(context: Context) -> Outcome:
     )
 
 
+KINDS: list[Point] = [{"kind": "static failure"}, {"kind": "random schedule"}]
+
+MEASUREMENT = Measurement(
+    id="dpc/properties",
+    origin=Origin.SIMULATED,
+    grid=dict.fromkeys(Profile, KINDS),
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 13.0, Profile.PAPER: 100.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per property: schedules, and how many broke it. Property 1 is checked end to end in
     static failures and task by task in random schedules."""
@@ -147,10 +166,10 @@ TEXTS = {
 }
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Each property, over all schedules."""
     return [
-        Claim(
+        Verdict(
             text=f"Property {int(row['property'])}: {TEXTS[int(row['property'])]}",
             kind=ClaimKind.INVARIANT,
             held=bool(row["broken"] == 0),
@@ -164,19 +183,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-KINDS: list[Point] = [{"kind": "static failure"}, {"kind": "random schedule"}]
-
 EXPERIMENT = Experiment(
-    id="dpc/properties",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Properties 1-4 (section 3.5)",
     title="The four properties over random schedules",
     statement="Results within kX, no duplicates, eventual completeness, stable tuples stay.",
-    origin=Origin.SIMULATED,
-    grid=dict.fromkeys(Profile, KINDS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 13.0, Profile.PAPER: 100.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

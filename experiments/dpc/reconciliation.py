@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, PURPLE, SKY, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Method, Policy
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAILURE_S = 5.0
+
 BOUND_S = 1.0
+
 SNAPSHOT_EVERY = 2
 """Buckets: a checkpoint every 200 ms, as in the paper."""
+
 MEMORIES = (2, 20, 40, 80, 120, 160)
+
 RATES_PER_S = (990, 1980, 3000, 3990, 4980)
+
 LOOKS = {
     "checkpoint": ("checkpoint/redo", BLUE, "s", "-"),
     "undo": ("undo/redo", VERMILION, "o", "-"),
@@ -42,8 +48,6 @@ LOOKS = {
     "undo, 2 boxes": ("undo/redo, 2 boxes", ORANGE, "o", "--"),
     "undo, limited history": ("undo/redo, limited history", PURPLE, "D", ":"),
 }
-ONE_BOX = ("checkpoint", "undo")
-TOLERANCE = 0.2
 
 
 def grid(memories: tuple[int, ...], rates: tuple[int, ...]) -> list[Point]:
@@ -81,6 +85,26 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(
         values={"delay_s": measured.delay_after_heal_s, "kept_tuples": measured.kept_tuples}
     )
+
+
+MEASUREMENT = Measurement(
+    id="dpc/reconciliation",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: grid((1, 160), (990, 4980)),
+        Profile.QUICK: grid(MEMORIES, RATES_PER_S),
+        Profile.PAPER: grid(MEMORIES, RATES_PER_S),
+    },
+    repeats=_shared.THRICE,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+ONE_BOX = ("checkpoint", "undo")
+
+TOLERANCE = 0.2
 
 
 def analytic(method: str, state: float, tuples: float, rate_per_s: float) -> float:
@@ -159,7 +183,7 @@ def slope(rows: pd.DataFrame, column: str) -> float:
     return float(np.polyfit(rows[column], rows["delay_s"], 1)[0]) * 1e6
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Linearity, the order of the slopes, and Table 2."""
     panels: dict[str, str] = {"state": "state_tuples", "tuples": "redo_tuples"}
     parts = {
@@ -179,49 +203,49 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     doubled = {m: slopes[f"tuples {m}, 2 boxes"] / slopes[f"tuples {m}"] for m in ONE_BOX}
     limited = {k: slopes[f"tuples {k}"] for k in ("checkpoint", "undo", "undo, limited history")}
     return [
-        Claim(
+        Verdict(
             text="The delay of reconciliation is linear in S and in Dλ, for both methods",
             kind=ClaimKind.PAPER,
             held=all(fit >= 0.99 for fit in fits.values()),
             measured={"r_squared": fits, "at_least": 0.99},
         ),
-        Claim(
+        Verdict(
             text="Undo/redo is steeper in the state's size: it rebuilds where the other copies",
             kind=ClaimKind.PAPER,
             held=slopes["state undo"] > slopes["state checkpoint"],
             measured={"us_per_tuple": {k: v for k, v in slopes.items() if "state" in k}},
         ),
-        Claim(
+        Verdict(
             text="Checkpoint/redo beats undo/redo over Dλ, too",
             kind=ClaimKind.PAPER,
             held=slopes["tuples undo"] > slopes["tuples checkpoint"],
             measured={"us_per_tuple": {k: v for k, v in slopes.items() if "tuples" in k}},
         ),
-        Claim(
+        Verdict(
             text="... and a history without tentative tuples leaves a difference",
             kind=ClaimKind.PAPER,
             held=limited["undo, limited history"] > limited["checkpoint"],
             measured={"us_per_tuple": limited},
         ),
-        Claim(
+        Verdict(
             text="Two boxes in series double λ, and the slope over Dλ, for both methods",
             kind=ClaimKind.PAPER,
             held=all(abs(ratio - 2.0) <= 2.0 * TOLERANCE for ratio in doubled.values()),
             measured={"ratio_of_slopes": doubled, "tolerance": 2.0 * TOLERANCE},
         ),
-        Claim(
+        Verdict(
             text="Table 2's memory holds within 20 %: the state and the input of the failure",
             kind=ClaimKind.PAPER,
             held=bool(kept_off <= TOLERANCE),
             measured={"largest_relative_error": float(kept_off), "tolerance": TOLERANCE},
         ),
-        Claim(
+        Verdict(
             text="Undo/redo needs more memory than checkpoint/redo",
             kind=ClaimKind.PAPER,
             held=bool(kept["undo"] > kept["checkpoint"]),
             measured={"mean_kept_tuples": kept.to_dict()},
         ),
-        Claim(
+        Verdict(
             text="Table 2's analytic delays hold within 20 % (one box, as in the table)",
             kind=ClaimKind.PAPER,
             held=bool(error <= TOLERANCE),
@@ -235,7 +259,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="dpc/reconciliation",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 12 (left, middle), Table 2",
     title="Checkpoint/redo against undo/redo",
@@ -243,15 +267,6 @@ EXPERIMENT = Experiment(
         "Reconciliation takes time linear in the state and in the tuples to process again; "
         "checkpoint/redo is faster, as the analytic costs say."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((1, 160), (990, 4980)),
-        Profile.QUICK: grid(MEMORIES, RATES_PER_S),
-        Profile.PAPER: grid(MEMORIES, RATES_PER_S),
-    },
-    repeats=_shared.THRICE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.2},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -16,10 +16,12 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared, availability_bound, failure_duration
-from harness.claims import Claim, ClaimKind, region, shares
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict, shares
+from harness.claims.legacy import region
+from harness.experiment import Experiment
 from harness.figures.cells import draw_held
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.protocol.scheme import Corrections, Policy
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -28,12 +30,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUCKETS_MS = (50, 100, 200, 500)
+
 COSTS_US = (11, 22, 44)
+
 RELEASES = {"one by one": Corrections.STREAM, "when all are done": Corrections.DONE}
+
 CHOSEN = (100, 22, "when all are done")
 """What the figures themselves are run with."""
+
 DURATIONS_S = {Profile.SMOKE: (2.0, 6.0), Profile.QUICK: (2.0, 3.5, 6.0, 15.0)}
+
 BOUNDS_S = {Profile.SMOKE: (1.0, 3.0), Profile.QUICK: (1.0, 2.0, 4.0, 5.5)}
+
 SETTLE_US = 8_000_000
 
 
@@ -88,6 +96,31 @@ def run(point: Point, context: Context) -> Outcome:
             "bounds": pd.DataFrame(bounds, columns=["during_failure", "bound_s", *columns]),
         },
     )
+
+
+def _grid(buckets: Sequence[int], costs: Sequence[int]) -> Sequence[Point]:
+    return [
+        {"bucket_ms": bucket, "cost_us": cost, "release": release}
+        for release in RELEASES
+        for cost in costs
+        for bucket in buckets
+    ]
+
+
+MEASUREMENT = Measurement(
+    id="dpc/regions",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: _grid((CHOSEN[0],), (CHOSEN[1],))[1:],
+        Profile.QUICK: _grid(BUCKETS_MS, COSTS_US),
+        Profile.PAPER: _grid(BUCKETS_MS, COSTS_US),
+    },
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 2.7, Profile.PAPER: 2.7},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -163,13 +196,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "simulated, virtual time: sentences of the paper that hold, by lost parameters")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Whether there is such a region, and which sentence depends on what was lost."""
     held = {place: dict(cell) for place, cell in _shares(table).items()}
     share_of = shares(held)
     return [
         region(held, lambda place: "{} ms / {} µs / {}".format(*place)),
-        Claim(
+        Verdict(
             text="No sentence holds or fails by the choice of the lost parameters alone",
             kind=ClaimKind.HYPOTHESIS,
             held=all(share in (0.0, 1.0) for share in share_of.values()),
@@ -181,30 +214,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _grid(buckets: Sequence[int], costs: Sequence[int]) -> Sequence[Point]:
-    return [
-        {"bucket_ms": bucket, "cost_us": cost, "release": release}
-        for release in RELEASES
-        for cost in costs
-        for bucket in buckets
-    ]
-
-
 EXPERIMENT = Experiment(
-    id="dpc/regions",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _shared.PAPER,
     figure="Figures 9 and 10, over the parameters that are lost",
     title="Where the sentences about tentative tuples hold together",
     statement="The size of a bucket, the cost of a tuple and the rule of release are lost.",
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _grid((CHOSEN[0],), (CHOSEN[1],))[1:],
-        Profile.QUICK: _grid(BUCKETS_MS, COSTS_US),
-        Profile.PAPER: _grid(BUCKETS_MS, COSTS_US),
-    },
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 2.0, Profile.QUICK: 2.7, Profile.PAPER: 2.7},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.dpc import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUCKETS_MS = (10, 50, 100, 150, 200, 300, 500)
+
 LENGTH_S = 20.0
+
 REPEATS = 9
 
 
@@ -37,6 +40,26 @@ def run(point: Point, context: Context) -> Outcome:
         seed=context.seed("network"),
     )
     return Outcome(values={"mean_delay_s": _shared.measure(setting).mean_delay_s})
+
+
+def points(buckets: tuple[int, ...]) -> list[Point]:
+    return [{"bucket_ms": bucket} for bucket in buckets]
+
+
+MEASUREMENT = Measurement(
+    id="dpc/serialization",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: points((50, 200, 500)),
+        Profile.QUICK: points(BUCKETS_MS),
+        Profile.PAPER: points(BUCKETS_MS),
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: REPEATS, Profile.PAPER: REPEATS},
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -62,13 +85,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _shared.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """A straight line."""
     slope, offset = np.polyfit(table["bucket_ms"], table["mean"] * 1000, 1)
     fitted = slope * table["bucket_ms"] + offset
     worst = float((fitted - table["mean"] * 1000).abs().max())
     return [
-        Claim(
+        Verdict(
             text="The delay grows linearly with the boundary interval",
             kind=ClaimKind.PAPER,
             held=worst <= 5.0 and slope > 0,
@@ -80,25 +103,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]  # fmt: skip
 
 
-def points(buckets: tuple[int, ...]) -> list[Point]:
-    return [{"bucket_ms": bucket} for bucket in buckets]
-
-
 EXPERIMENT = Experiment(
-    id="dpc/serialization",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Table 3",
     title="Delay that serialization adds, over the bucket size",
     statement="The average end-to-end delay grows linearly with the boundary interval.",
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: points((50, 200, 500)),
-        Profile.QUICK: points(BUCKETS_MS),
-        Profile.PAPER: points(BUCKETS_MS),
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: REPEATS, Profile.PAPER: REPEATS},
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

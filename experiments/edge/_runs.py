@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.edge._deployment import MASTER, MECHANISMS, Deployment, deploy, topology
-from harness.experiment import Context
+from harness.measurement import Context
 from harness.planning.schedulers import STORE, replica_of
 from harness.protocol.effects import Kind
 from harness.protocol.planned import wiring_of

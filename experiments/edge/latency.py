@@ -15,25 +15,20 @@ import pandas as pd
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import LOOKS, MECHANISMS, RATES
 from experiments.edge._runs import FAILURE_S, RECOVERY_S
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ALIKE = 0.15
-"""Two mechanisms are similar if their means differ by at most this share."""
-PAPER_S = {"fast": 2.5, "slow": 5.0}
-TWICE = 1.5
-"""The paper's 5 s against 2.5 s is a factor of two; this much counts as "higher"."""
 PARTS: dict[str, tuple[float, ...]] = {
     "overall": (),
     "recovery": (FAILURE_S, FAILURE_S + RECOVERY_S),
 }
-PANELS = {"overall": "(a) overall", "recovery": "(b) during recovery"}
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -44,6 +39,32 @@ def run(point: Point, context: Context) -> Outcome:
         mean, low, high = measured.latencies(*times)
         values |= {f"{name}_s": mean, f"{name}_p5_s": low, f"{name}_p95_s": high}
     return Outcome(values=values)
+
+
+MEASUREMENT = Measurement(
+    id="edge/latency",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: _runs.grid(RATES[1:2]),
+        Profile.QUICK: _runs.grid(RATES),
+        Profile.PAPER: _runs.grid(RATES),
+    },
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run=dict.fromkeys(Profile, 0.1),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+ALIKE = 0.15
+"""Two mechanisms are similar if their means differ by at most this share."""
+
+PAPER_S = {"fast": 2.5, "slow": 5.0}
+
+TWICE = 1.5
+"""The paper's 5 s against 2.5 s is a factor of two; this much counts as "higher"."""
+
+PANELS = {"overall": "(a) overall", "recovery": "(b) during recovery"}
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -73,7 +94,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _runs.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The groups of the paper, in both panels."""
     overall = _runs.by_mechanism(table, "overall_s")
     recovery = _runs.by_mechanism(table, "recovery_s")
@@ -83,25 +104,25 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return [
         _alike("RPPG+RAS", "full-rep+DRA", means),
         _alike("ck-only+DRA", "RPPG+DRA", means),
-        Claim(
+        Verdict(
             text="Overall latency of RPPG+RAS and full-rep+DRA is around 2.5 s",
             kind=ClaimKind.PAPER,
             held=all(abs(means[n] - PAPER_S["fast"]) <= 1 for n in ("RPPG+RAS", "full-rep+DRA")),
             measured={**means, "paper_s": PAPER_S["fast"], "tolerance_s": 1},
         ),
-        Claim(
+        Verdict(
             text="Overall latency of ck-only+DRA and RPPG+DRA is around 5 s or higher",
             kind=ClaimKind.PAPER,
             held=min(means["ck-only+DRA"], means["RPPG+DRA"]) >= PAPER_S["slow"] - 1,
             measured={**means, "paper_s": PAPER_S["slow"], "tolerance_s": 1},
         ),
-        Claim(
+        Verdict(
             text="ck-only+DRA and RPPG+DRA are slower than RPPG+RAS (relative reading)",
             kind=ClaimKind.PAPER,
             held=min(means["ck-only+DRA"], means["RPPG+DRA"]) >= TWICE * means["RPPG+RAS"],
             measured={**means, "needed_factor": TWICE, "paper_factor": 2},
         ),
-        Claim(
+        Verdict(
             text="During recovery all but RPPG+RAS rise above 5 s, even full-rep+DRA",
             kind=ClaimKind.PAPER,
             held=all(
@@ -109,7 +130,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             ),
             measured={**during, "paper_s": PAPER_S["slow"]},
         ),
-        Claim(
+        Verdict(
             text="During recovery RPPG+RAS has the lowest latency and rises least",
             kind=ClaimKind.PAPER,
             held=bool(
@@ -121,9 +142,9 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _alike(one: str, other: str, means: dict[str, float]) -> Claim:
+def _alike(one: str, other: str, means: dict[str, float]) -> Verdict:
     apart = abs(means[one] / means[other] - 1)
-    return Claim(
+    return Verdict(
         text=f"Overall latency of {one} is similar to that of {other}",
         kind=ClaimKind.PAPER,
         held=apart <= ALIKE,
@@ -132,7 +153,7 @@ def _alike(one: str, other: str, means: dict[str, float]) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="edge/latency",
+    measurement=MEASUREMENT,
     paper=_deployment.PAPER,
     figure="Figure 6",
     title="Latency of accident detection over the input rate",
@@ -140,15 +161,6 @@ EXPERIMENT = Experiment(
         "Overall RPPG+RAS is like full-rep+DRA, around 2.5 s, and the other two are around 5 s or "
         "higher; during recovery all but RPPG+RAS are above 5 s."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _runs.grid(RATES[1:2]),
-        Profile.QUICK: _runs.grid(RATES),
-        Profile.PAPER: _runs.grid(RATES),
-    },
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.1),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

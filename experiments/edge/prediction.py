@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from experiments.edge import _deployment
 from experiments.edge._deployment import MASTER
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREY, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
 from harness.planning.rppg import rppg
 from harness.planning.schedulers import STORE
@@ -35,23 +36,27 @@ if TYPE_CHECKING:
 FIRST_HALF = (
     361, 212, 169, 204, 188, 189, 187, 210, 91, 139, 98, 160, 105, 128, 113, 126, 100, 81, 95, 77,
 )  # fmt: skip
+
 SECOND_HALF = (
     154, 33, 18, 39, 23, 42, 31, 45, 14, 45, 23, 44, 33, 27, 33, 37, 51, 24, 40, 38,
 )  # fmt: skip
 """Failures of nodes 1 to 20 of LANL's system 2 in either half of its 3,151 days (LA-UR-05-7318)."""
+
 HALF_DAYS = 3151 / 2
+
 SLOT_DAYS = 1.0
 """The time slot t of the paper's risk."""
+
 BUDGETS = (0.05, 0.1, 0.15, 0.2)
+
 RATE = 100
+
 Floats = NDArray[np.float64]
+
 ASSIGNMENTS: Mapping[Profile, int] = {Profile.SMOKE: 5, Profile.QUICK: 100, Profile.PAPER: 1000}
 """How many ways to deal the 20 recorded nodes out to the testbed's 20."""
+
 PREDICTORS = ("equal", "learned", "known")
-LOOKS = {
-    "equal": ("equal probabilities", GREY, "o"), "learned": ("learned from the past", BLUE, "s"),
-    "known": ("known in advance", BLACK, "*"),
-}  # fmt: skip
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -110,6 +115,23 @@ def _within(rates: Floats) -> list[float]:
     return [float(p) for p in 1 - np.exp(-rates * SLOT_DAYS)]
 
 
+MEASUREMENT = Measurement(
+    id="edge/prediction",
+    origin=Origin.COMPUTED,
+    grid={profile: [{"budget": budget} for budget in BUDGETS] for profile in Profile},
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.6, Profile.PAPER: 10.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+LOOKS = {
+    "equal": ("equal probabilities", GREY, "o"), "learned": ("learned from the past", BLUE, "s"),
+    "known": ("known in advance", BLACK, "*"),
+}  # fmt: skip
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per budget and predictor: mean over assignments, 95 % interval, and what is gained
     over equal probabilities in per cent."""
@@ -139,18 +161,18 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"computed from LANL's records; mean of {count} assignments, 95 % interval")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Learning helps; nothing helps more than knowing."""
     wide = table.pivot_table(index="budget", columns="predictor", values="mean")
     gains = table.pivot_table(index="budget", columns="predictor", values="gain_percent")
     return [
-        Claim(
+        Verdict(
             text="Plans by rates learned from the past leave less risk than by equal probabilities",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((wide["learned"] < wide["equal"]).all()),
             measured={f"gain_percent_at_{b:g}": float(v) for b, v in gains["learned"].items()},
         ),
-        Claim(
+        Verdict(
             text="Learning gains at least half of what knowing the future would",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(gains["learned"].mean() >= 0.5 * gains["known"].mean()),
@@ -163,7 +185,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="edge/prediction",
+    measurement=MEASUREMENT,
     paper="Faultline, beyond " + _deployment.PAPER,
     figure="failure prediction, section III",
     title="What learned failure rates gain over equal probabilities",
@@ -171,11 +193,6 @@ EXPERIMENT = Experiment(
         "The paper assumes a predictor of failures and plans by risk; here it learns from the "
         "first half of a real system's failures and is judged on the second."
     ),
-    origin=Origin.COMPUTED,
-    grid={profile: [{"budget": budget} for budget in BUDGETS] for profile in Profile},
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.6, Profile.PAPER: 10.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

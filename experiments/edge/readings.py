@@ -18,9 +18,10 @@ import pandas as pd
 
 from experiments.edge import _deployment, prediction
 from experiments.edge._deployment import MASTER
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import scheduler
 from harness.planning.rppg import rppg
 from harness.planning.schedulers import STORE
@@ -33,20 +34,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PRINTED = "as printed"
+
 READINGS: Mapping[str, RecoveryModel] = {
     PRINTED: RecoveryModel(),
     "nothing to fetch without a state": RecoveryModel(stateless_tasks_ask_the_store=False),
     "no faster than the narrowest link": RecoveryModel(by_bandwidth=True),
     "both": RecoveryModel(stateless_tasks_ask_the_store=False, by_bandwidth=True),
 }
+
 TRUE = READINGS["both"]
-LOOKS = dict(zip(READINGS, ((BLACK, "o"), (ORANGE, "v"), (BLUE, "s"), (GREEN, "D")), strict=True))
+
 GATEWAY_BYTES_PER_S = {"100 Mbit/s": 12.5e6, "1 Mbit/s": 0.125e6}
+
 STATE_S = 30.0
 """Seconds of input in an aggregator's state; more than the figures' own second, so that fetching
 it takes a time that can matter."""
-SLIGHT = 0.02
-"""A reading matters little if the mean of what is left changes by at most this share."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -122,6 +124,31 @@ def _left_s(
     )
 
 
+def _grid() -> Sequence[Point]:
+    return [
+        {"gateways": gateways, "budget": budget}
+        for gateways in GATEWAY_BYTES_PER_S
+        for budget in prediction.BUDGETS
+    ]
+
+
+MEASUREMENT = Measurement(
+    id="edge/readings",
+    origin=Origin.COMPUTED,
+    grid=dict.fromkeys(Profile, _grid()),
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 15.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+LOOKS = dict(zip(READINGS, ((BLACK, "o"), (ORANGE, "v"), (BLUE, "s"), (GREEN, "D")), strict=True))
+
+SLIGHT = 0.02
+"""A reading matters little if the mean of what is left changes by at most this share."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per network, budget and reading: what is left, and how often the choice is the same
     as by the printed equation."""
@@ -150,7 +177,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"computed from LANL's records; mean of {int(table['count'].max())} assignments")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Whether the readings matter, where."""
     left = table.pivot_table(index=["gateways", "budget"], columns="reading", values="left_s")
     apart = {
@@ -160,7 +187,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     }
     same = table.groupby("reading")["same"].mean()
     return [
-        Claim(
+        Verdict(
             text="How equation 1 is read changes little of what RPPG leaves at risk",
             kind=ClaimKind.HYPOTHESIS,
             held=max(apart.values()) <= SLIGHT,
@@ -170,7 +197,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "same_choice": {str(name): float(share) for name, share in same.items()},
             },
         ),
-        Claim(
+        Verdict(
             text="Planning by both things leaves no more than planning by the printed equation",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((left["both"] <= left[PRINTED] * (1 + 1e-9)).all()),
@@ -179,25 +206,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _grid() -> Sequence[Point]:
-    return [
-        {"gateways": gateways, "budget": budget}
-        for gateways in GATEWAY_BYTES_PER_S
-        for budget in prediction.BUDGETS
-    ]
-
-
 EXPERIMENT = Experiment(
-    id="edge/readings",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _deployment.PAPER,
     figure="equation 1, other readings",
     title="What RPPG's choice owes to how a task's recovery is estimated",
     statement="The recovery time has the way to the store in it, and the size of the checkpoint.",
-    origin=Origin.COMPUTED,
-    grid=dict.fromkeys(Profile, _grid()),
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 15.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -14,9 +14,10 @@ import pandas as pd
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import MECHANISMS, RATES, line
 from experiments.edge._runs import INPUT_S
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 COPY_MB = 128
 """Memory of a task, replica, acker or store: Storm's default heap of an executor."""
-MEASURES = {
-    "cores": "processor (cores)",
-    "memory_mb": "memory (MB)",
-    "network_kb_per_s": "network (kB/s)",
-}
-UP_TO = 0.4
-ALIKE = 0.15
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -45,6 +39,32 @@ def run(point: Point, context: Context) -> Outcome:
             "network_kb_per_s": measured.carried_bytes / INPUT_S / 1000,
         }
     )
+
+
+MEASUREMENT = Measurement(
+    id="edge/resources",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: _runs.grid(RATES[1:2]),
+        Profile.QUICK: _runs.grid(RATES),
+        Profile.PAPER: _runs.grid(RATES),
+    },
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run=dict.fromkeys(Profile, 0.1),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+MEASURES = {
+    "cores": "processor (cores)",
+    "memory_mb": "memory (MB)",
+    "network_kb_per_s": "network (kB/s)",
+}
+
+UP_TO = 0.4
+
+ALIKE = 0.15
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -67,7 +87,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_runs.STAMP}; processor and memory from declared demands")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Who takes most, and by how much."""
     cores, memory, network = (_runs.by_mechanism(table, measure) for measure in MEASURES)
     others = [name for name in MECHANISMS if name != "full-rep+DRA"]
@@ -79,25 +99,25 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     }
     far = {name: float(values.mean()) for name, values in network.items()}
     return [
-        Claim(
+        Verdict(
             text="full-rep+DRA takes the most processor, memory and network",
             kind=ClaimKind.PAPER,
             held=all(highest.values()),
             measured=highest,
         ),
-        Claim(
+        Verdict(
             text="full-rep+DRA takes as much as 40 % more cores than the others",
             kind=ClaimKind.PAPER,
             held=0.2 <= more <= 0.6,
             measured={"most_above": more, "paper": UP_TO, "accepted": [0.2, 0.6]},
         ),
-        Claim(
+        Verdict(
             text="RPPG+RAS takes about as many cores as ck-only+DRA",
             kind=ClaimKind.PAPER,
             held=apart <= ALIKE,
             measured={"apart": apart, "tolerance": ALIKE},
         ),
-        Claim(
+        Verdict(
             text="RPPG+RAS takes more network than ck-only+DRA and RPPG+DRA",
             kind=ClaimKind.PAPER,
             held=all(
@@ -110,7 +130,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="edge/resources",
+    measurement=MEASUREMENT,
     paper=_deployment.PAPER,
     figure="Figure 9",
     title="What the four mechanisms take of processor, memory and network",
@@ -118,15 +138,6 @@ EXPERIMENT = Experiment(
         "full-rep+DRA takes up to 40 % more cores and the most memory and network; RPPG+RAS takes "
         "about the cores of ck-only+DRA, but more network."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _runs.grid(RATES[1:2]),
-        Profile.QUICK: _runs.grid(RATES),
-        Profile.PAPER: _runs.grid(RATES),
-    },
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.1),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

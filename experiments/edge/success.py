@@ -13,16 +13,16 @@ import pandas as pd
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import GATEWAYS, MECHANISMS, RATES, line
 from experiments.edge._runs import FAILURE_S, INPUT_S, TIMEOUT_S
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WHOLE = 0.995
 NEAR = 0.05
 
 
@@ -40,6 +40,24 @@ def run(point: Point, context: Context) -> Outcome:
             "slow_seconds": int((after < (1 - NEAR) * offered).sum()),
         }
     )
+
+
+MEASUREMENT = Measurement(
+    id="edge/success",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: _runs.grid(RATES[1:2]),
+        Profile.QUICK: _runs.grid(RATES),
+        Profile.PAPER: _runs.grid(RATES),
+    },
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run=dict.fromkeys(Profile, 0.1),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+WHOLE = 0.995
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -72,13 +90,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _runs.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Who loses how much; every tuple comes out in the end."""
     ended = _means(table, "success")
     timely = _means(table, "success_in_time")
     slow = _means(table, "slow_seconds")
     return [
-        Claim(
+        Verdict(
             text="In the end every tuple is processed, under every mechanism",
             kind=ClaimKind.INVARIANT,
             held=bool(
@@ -86,25 +104,25 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             ),
             measured=ended,
         ),
-        Claim(
+        Verdict(
             text="RPPG+RAS and full-rep+DRA process 100 % in time",
             kind=ClaimKind.PAPER,
             held=min(timely["RPPG+RAS"], timely["full-rep+DRA"]) >= WHOLE,
             measured={**timely, "needed": WHOLE},
         ),
-        Claim(
+        Verdict(
             text="RPPG+DRA processes around 95 % in time",
             kind=ClaimKind.PAPER,
             held=abs(timely["RPPG+DRA"] - 0.95) <= NEAR,
             measured={"share": timely["RPPG+DRA"], "paper": 0.95, "tolerance": NEAR},
         ),
-        Claim(
+        Verdict(
             text="ck-only+DRA processes around 80 % in time",
             kind=ClaimKind.PAPER,
             held=abs(timely["ck-only+DRA"] - 0.8) <= NEAR,
             measured={"share": timely["ck-only+DRA"], "paper": 0.8, "tolerance": NEAR},
         ),
-        Claim(
+        Verdict(
             text="RPPG+RAS and full-rep+DRA match the input rate; the other two are lower",
             kind=ClaimKind.PAPER,
             held=bool(
@@ -122,7 +140,7 @@ def _means(table: pd.DataFrame, value: str) -> dict[str, float]:
 
 
 EXPERIMENT = Experiment(
-    id="edge/success",
+    measurement=MEASUREMENT,
     paper=_deployment.PAPER,
     figure="Figures 7 and 8",
     title="Success rate and throughput of accident detection over the input rate",
@@ -130,15 +148,6 @@ EXPERIMENT = Experiment(
         "RPPG+RAS and full-rep+DRA process every tuple and match the input rate; RPPG+DRA around "
         "95 % and ck-only+DRA around 80 %, with a lower throughput."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: _runs.grid(RATES[1:2]),
-        Profile.QUICK: _runs.grid(RATES),
-        Profile.PAPER: _runs.grid(RATES),
-    },
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.1),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -15,9 +15,10 @@ import pandas as pd
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import GATEWAYS, MECHANISMS, line
 from experiments.edge._runs import FAILURE_S, INPUT_S, RECOVERY_S
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE = 100
-OFFERED = RATE * GATEWAYS
-NEAR = 0.1
-"""Throughput is near the input rate if it is within this share of it."""
-HALF = (0.35, 0.65)
+
 SIMULATED = "simulated"
 
 
@@ -45,6 +43,33 @@ def run(point: Point, context: Context) -> Outcome:
     throughput = measured.throughput()
     frame = pd.DataFrame({"second": throughput.index, "tuples_per_s": throughput.to_numpy()})
     return Outcome(values={"success": measured.success()}, series={"throughput": frame})
+
+
+def grid() -> list[Point]:
+    return [
+        {"mechanism": name, "failure": failure, "engine": SIMULATED}
+        for failure in (False, True)
+        for name in MECHANISMS
+    ]
+
+
+MEASUREMENT = Measurement(
+    id="edge/throughput",
+    origin=Origin.SIMULATED,
+    grid=dict.fromkeys(Profile, grid()),
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run=dict.fromkeys(Profile, 0.2),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+OFFERED = RATE * GATEWAYS
+
+NEAR = 0.1
+"""Throughput is near the input rate if it is within this share of it."""
+
+HALF = (0.35, 0.65)
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -78,7 +103,7 @@ def draw(table: pd.DataFrame, figure: Figure, *, stamped: str = _runs.STAMP) -> 
     stamp(figure, stamped)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """What the paper says of each line."""
     steady = table[(table["second"] >= 5) & (table["second"] < INPUT_S)]
     calm = steady[~steady["failure"].astype(bool)]
@@ -88,26 +113,26 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     kept = {name: _mean_share(after, name) for name in MECHANISMS}
     gap = _gap_s(after, "ck-only+DRA")
     return [
-        Claim(
+        Verdict(
             text="Without a failure the throughput of all four stays near the input rate",
             kind=ClaimKind.PAPER,
             held=all(abs(mean / OFFERED - 1) <= NEAR for mean in means.values()),
             measured={**means, "offered": OFFERED, "tolerance": NEAR},
         ),
-        Claim(
+        Verdict(
             text="ck-only+DRA has a gap after the failure and has recovered within about 10 s",
             kind=ClaimKind.PAPER,
             held=bool(worst["ck-only+DRA"] == 0 and gap is not None and gap <= RECOVERY_S + 2),
             measured={"least_tuples_per_s": worst["ck-only+DRA"], "seconds_below_half": gap},
         ),
-        Claim(
+        Verdict(
             text="RPPG+DRA drops to about half of the input rate",
             kind=ClaimKind.PAPER,
             held=HALF[0] <= worst["RPPG+DRA"] / OFFERED <= HALF[1],
             measured={"least_share": worst["RPPG+DRA"] / OFFERED, "accepted": list(HALF)},
         ),
         *(
-            Claim(
+            Verdict(
                 text=f"The throughput of {name} does not change significantly",
                 kind=ClaimKind.PAPER,
                 held=bool(worst[name] >= (1 - NEAR) * OFFERED),
@@ -115,7 +140,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             )
             for name in ("full-rep+DRA", "RPPG+RAS")
         ),
-        Claim(
+        Verdict(
             text="Read over ten seconds: full-rep+DRA and RPPG+RAS keep the input rate, the other "
             "two do not",
             kind=ClaimKind.PAPER,
@@ -152,16 +177,8 @@ def _gap_s(after: pd.DataFrame, mechanism: str) -> int | None:
     return int(later["second"].min() - FAILURE_S) if len(later) else None
 
 
-def grid() -> list[Point]:
-    return [
-        {"mechanism": name, "failure": failure, "engine": SIMULATED}
-        for failure in (False, True)
-        for name in MECHANISMS
-    ]
-
-
 EXPERIMENT = Experiment(
-    id="edge/throughput",
+    measurement=MEASUREMENT,
     paper=_deployment.PAPER,
     figure="Figure 5",
     title="Throughput of accident detection around a failure",
@@ -169,11 +186,6 @@ EXPERIMENT = Experiment(
         "All four stay near the input rate without a failure; after one ck-only+DRA has a gap of "
         "about 10 s, RPPG+DRA drops to half, full-rep+DRA and RPPG+RAS do not change."
     ),
-    origin=Origin.SIMULATED,
-    grid=dict.fromkeys(Profile, grid()),
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run=dict.fromkeys(Profile, 0.2),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context
+from harness.claims import ClaimKind, Verdict
 from harness.figures.style import CYCLE
 from harness.intervals.failure_models import Exponential
 from harness.intervals.simulator import simulate
 from harness.intervals.utilization import Array, CheckpointedSystem
+from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.text import format_duration
@@ -116,7 +116,7 @@ def simulated_table(results: Results, *by: str) -> pd.DataFrame:
     return table.sort_values([*by, "interval_min"], ignore_index=True)
 
 
-def agreement_claims(table: pd.DataFrame, equation: str) -> list[Claim]:
+def agreement_claims(table: pd.DataFrame, equation: str) -> list[Verdict]:
     """That simulation and closed form are the same thing: the paper's claim and a guard."""
     table = table.dropna(subset="utilization")
     worst = float(table["deviation"].abs().max())
@@ -129,13 +129,13 @@ def agreement_claims(table: pd.DataFrame, equation: str) -> list[Claim]:
         "failures_per_point": int(table["failures"].min()),
     }
     return [
-        Claim(
+        Verdict(
             text=f"Simulation and {equation} agree within three standard errors at every point",
             kind=ClaimKind.PAPER,
             held=worst <= 3.0,
             measured={**measured, "tolerance_standard_errors": 3.0},
         ),
-        Claim(
+        Verdict(
             text=f"{equation} is exact for this process: nowhere five standard errors away",
             kind=ClaimKind.INVARIANT,
             held=worst <= 5.0,

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION, stamp
 from harness.intervals.adaptive import (
     Drift,
@@ -27,6 +27,7 @@ from harness.intervals.adaptive import (
     simulate_policies,
 )
 from harness.intervals.utilization import Array, optimal_period_in_mttf
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -34,9 +35,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATE_PER_S, COST_S, RESTART_S = 0.05 / 60.0, 1.6, 23.1
+
 HORIZON_S = 40 * 3600.0
+
 MEMORY_S = 10.0 / RATE_PER_S
+
 NINETEEN_DAYS_S = 19 * 86400.0
+
 RUNS = {Profile.SMOKE: 10, Profile.QUICK: 100, Profile.PAPER: 250}
 
 SCENARIOS = {
@@ -46,9 +51,12 @@ SCENARIOS = {
     "growing state": "c grows 20-fold",
     "both": "λ × 20 and c grows",
 }
+
 POINTS: list[Point] = [{"scenario": name} for name in SCENARIOS]
+
 CANDIDATES = {Profile.SMOKE: 3, Profile.QUICK: 13, Profile.PAPER: 25}
 """Fixed intervals that the best one is picked from."""
+
 POLICIES = {
     "oracle": (BLACK, "*", "oracle: knows λ and c"),
     "tuned": (GREEN, "D", "tuned, starts from the first λ and c"),
@@ -143,6 +151,18 @@ def _t_star_s(rate_per_s: float, cost_s: float) -> float:
     return float(optimal_period_in_mttf(rate_per_s * cost_s)) / rate_per_s
 
 
+MEASUREMENT = Measurement(
+    id="intervals/adaptive",
+    origin=Origin.SIMULATED,
+    grid={Profile.SMOKE: POINTS[:2], Profile.QUICK: POINTS, Profile.PAPER: POINTS},
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.7, Profile.PAPER: 5.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per scenario and policy."""
     columns = ("scenario", "best_fixed_min", "best_fixed_utilization", "runs")
@@ -187,7 +207,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"simulated: {runs} runs of 40 h, 95 % interval; chosen: drifts, memory 3.3 h")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Little lost where nothing drifts, something won where it does."""
     regret, margin = _cells(table, "regret"), _cells(table, "regret_error")
     upper = {cell: value + 1.96 * margin[cell] for cell, value in regret.items()}
@@ -202,26 +222,26 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         }
 
     return [
-        Claim(
+        Verdict(
             text="Where nothing drifts, tuning costs at most 0.2 percentage points",
             kind=ClaimKind.HYPOTHESIS,
             held=upper["steady", "tuned"] <= 0.002,
             measured={"regret": shown("tuned")["steady"], "tolerance": 0.002},
         ),
-        Claim(
+        Verdict(
             text="Measuring λ and c and updating T* adapts to a changing workload: it beats every "
             "fixed interval when the failure rate steps or the state grows",
             kind=ClaimKind.HYPOTHESIS,
             held=all(upper[name, "tuned"] < 0.0 for name in drifting),
             measured={"regret": shown("tuned"), "judged": drifting},
         ),
-        Claim(
+        Verdict(
             text="Tuning stays within 0.5 percentage points of an oracle in every scenario",
             kind=ClaimKind.HYPOTHESIS,
             held=all(value <= 0.005 for value in behind.values()),
             measured={"behind_oracle": behind, "tolerance": 0.005},
         ),
-        Claim(
+        Verdict(
             text="Started from one failure in 19 days, for which 30 minutes would be right, it "
             "still beats a fixed 30 minutes in every scenario",
             kind=ClaimKind.HYPOTHESIS,
@@ -238,17 +258,14 @@ def _cells(table: pd.DataFrame, column: str) -> dict[tuple[str, str], float]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/adaptive",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="beyond the paper: its future work",
     title="The interval tuned while running: regret under drift",
-    statement="T* needs only λ and c, so both may be measured while running and T* updated every "
-    "period; the paper leaves it as future work.",
-    origin=Origin.SIMULATED,
-    grid={Profile.SMOKE: POINTS[:2], Profile.QUICK: POINTS, Profile.PAPER: POINTS},
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 0.7, Profile.PAPER: 5.0},
-    run=run,
+    statement=(
+        "T* needs only λ and c, so both may be measured while running and T* updated every "
+        "period; the paper leaves it as future work."
+    ),
     table=table,
     draw=draw,
     claims=claims,

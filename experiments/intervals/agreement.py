@@ -24,12 +24,13 @@ from experiments.intervals import (
     real_systems,
     single_process,
 )
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION, stamp
 from harness.intervals.failure_models import Exponential
 from harness.intervals.rivals import daly_first_order_interval_s
 from harness.intervals.simulator import simulate
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Parameters = dict[str, Any]
+
 FIGURES = (
     "Figure 4", "Figure 10", "Figure 11", "Table 1", "five systems", "Figure 13", "Figure 14",
     "Figures 15, 16",
 )  # fmt: skip
+
 POINTS: list[Point] = [{"figure": name} for name in FIGURES]
-_ALMOST_NEVER = 0.0027
-"""How often a normal deviate is beyond three standard deviations."""
 
 
 def parameters(figure: str) -> Iterator[Parameters]:
@@ -114,6 +115,21 @@ def _compare(wanted: Parameters, context: Context, name: str) -> pd.DataFrame:
     )
 
 
+MEASUREMENT = Measurement(
+    id="intervals/agreement",
+    origin=Origin.SIMULATED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.5},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+_ALMOST_NEVER = 0.0027
+"""How often a normal deviate is beyond three standard deviations."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per comparison, with its deviation in standard errors."""
     frame = results.series("compared", ("figure",)).drop(columns="run")
@@ -152,13 +168,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Three standard errors everywhere, and deviations that look like chance."""
     scores = table["deviation"]
     spread = float(np.sqrt((scores**2).mean()))
     return [
         *_shared.agreement_claims(table, "the closed form"),
-        Claim(
+        Verdict(
             text="The deviations are chance: their root mean square is one standard error",
             kind=ClaimKind.INVARIANT,
             held=0.6 <= spread <= 1.4,
@@ -173,16 +189,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/agreement",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Sections 3.5 and 4.4, at the parameters of every figure",
     title="Simulation against the closed form, wherever a figure looks",
     statement="The stochastic simulation supports the model.",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.2, Profile.PAPER: 0.5},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -10,19 +10,32 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import label_line_ends, stamp
+from harness.measurement import Measurement, Origin
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DELAYS_S = (0.0, 0.5, 1.5, 5.0)
+
 POINTS = [
     {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": 30.0, "depth": 100, "delay_s": delay}
     for delay in DELAYS_S
 ]
+
+MEASUREMENT = Measurement(
+    id="intervals/dag-delay",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.05),
+    run=_shared.run_curve,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -37,19 +50,19 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: λ = 0.05/min, c = 30 s, R = 30 s, n = 100, δ (the paper's are lost)")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The optimum stays, the height falls."""
     peaks = table.loc[table.groupby("delay_s")["utilization"].idxmax()]
     heights = peaks["utilization"].to_numpy()
     named = peaks["delay_s"].map("delay={:g}s".format)
     return [
-        Claim(
+        Verdict(
             text="T* is independent of δ",
             kind=ClaimKind.INVARIANT,
             held=bool((peaks["interval_min"] == peaks["optimal_interval_min"].iloc[0]).all()),
             measured=dict(zip(named, peaks["interval_min"], strict=True)),
         ),
-        Claim(
+        Verdict(
             text="Utilization falls as the message delay grows",
             kind=ClaimKind.INVARIANT,
             held=bool((heights[1:] < heights[:-1]).all()),
@@ -59,16 +72,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/dag-delay",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 10",
     title="Utilization of a DAG over its checkpoint interval, by message delay",
     statement="A longer message delay lowers utilization and leaves T* where it is.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.05),
-    run=_shared.run_curve,
     table=table,
     draw=draw,
     claims=claims,

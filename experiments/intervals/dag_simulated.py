@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import label_line_ends, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATES_PER_MIN = (0.01, 0.05)
+
 DEPTHS = (5, 100, 400)
+
 POINTS = [
     {
         "failures_per_min": rate,
@@ -34,6 +37,7 @@ POINTS = [
     for rate in RATES_PER_MIN
     for depth in DEPTHS
 ]
+
 INTERVALS_MIN = np.array([0.7, 1.0, 1.5, 2.0, 3.0, 6.5, 15.0, 20.0, 30.0, 45.0, 60.0])
 
 
@@ -42,6 +46,18 @@ def run(point: Point, context: Context) -> Outcome:
     best = float(_shared.system_of(point).optimal_interval_s()) / 60.0
     intervals = np.sort(np.append(INTERVALS_MIN, best))
     return _shared.simulate_curve(point, context, intervals, repr(point["failures_per_min"]))
+
+
+MEASUREMENT = Measurement(
+    id="intervals/dag-simulated",
+    origin=Origin.SIMULATED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.1, Profile.PAPER: 0.6},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -74,7 +90,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Agreement, and what depth does."""
     table = table.dropna(subset="utilization")
     at_best = table[np.isclose(table["interval_min"], table["optimal_interval_min"])]
@@ -90,13 +106,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     }
     return [
         *_shared.agreement_claims(table, "equation 10"),
-        Claim(
+        Verdict(
             text="For a constant failure rate, utilization decreases as n increases",
             kind=ClaimKind.PAPER,
             held=falls,
             measured={f"λ={rate}/min": heights.loc[rate].tolist() for rate in heights.index},
         ),
-        Claim(
+        Verdict(
             text="T* remains unchanged: no simulated interval beats it at any n",
             kind=ClaimKind.PAPER,
             held=max(excess.values()) <= 3.0,
@@ -110,16 +126,11 @@ def _at_optimum(curve: pd.DataFrame) -> pd.Series[float]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/dag-simulated",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 12",
     title="Equation 10 against a stochastic simulation",
     statement="Simulation follows equation 10; utilization falls with n while T* stays.",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.1, Profile.PAPER: 0.6},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

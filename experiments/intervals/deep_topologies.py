@@ -13,17 +13,18 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, label_line_ends, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PRINTED_UTILIZATION, CHOSEN_DEPTH = 0.0018, 5000
 DEPTHS = np.unique(np.concatenate([[1.0], np.linspace(100.0, 6000.0, 60)]))
+
 POINTS: list[Point] = [
     {"failures_per_min": rate, "cost_s": 1.6, "restart_s": 23.1, "delay_s": 1.5}
     for rate in (0.005, 0.01, 0.05)
@@ -39,6 +40,20 @@ def run(point: Point, context: Context) -> Outcome:
     ]
     frame = pd.DataFrame({"depth": DEPTHS, "utilization": utilization})
     return Outcome(values={"optimal_interval_min": best / 60.0}, series={"depths": frame})
+
+
+MEASUREMENT = Measurement(
+    id="intervals/deep-topologies",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.02),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+PRINTED_UTILIZATION, CHOSEN_DEPTH = 0.0018, 5000
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -68,12 +83,12 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: λ, δ = 1.5 s, n (the paper's are lost); c = 1.6 s, R = 23.1 s (Table 1)")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Falling everywhere, and nearly nothing in the end."""
     curves = table.pivot(index="depth", columns="failures_per_min", values="utilization")
     deepest = float(curves[0.05][float(CHOSEN_DEPTH)])
     return [
-        Claim(
+        Verdict(
             text="Utilization decreases with n",
             kind=ClaimKind.INVARIANT,
             held=bool((curves.diff().iloc[1:] < 0).all(axis=None)),
@@ -82,7 +97,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 for rate in curves.columns
             },
         ),
-        Claim(
+        Verdict(
             text="Our reading: with n chosen as 5,000, since it is lost, utilization is the "
             "printed 0.0018",
             kind=ClaimKind.INVARIANT,
@@ -98,16 +113,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/deep-topologies",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 14",
     title="Utilization of very deep topologies",
     statement="Utilization falls with the critical path's length, to 0.0018 in the example.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

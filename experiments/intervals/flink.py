@@ -17,9 +17,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
@@ -34,6 +35,7 @@ _COLUMNS = (
     "printed_30min", "printed_optimum_min", "observed_optimum", "error_optimum",
     "printed_at_optimum", "printed_increase_percent",
 )  # fmt: skip
+
 _PRINTED = (
     (0.05, 5, 1.60, 23.1, 0.027353, 0.4228, 0.014, 0.4222, 1.0418, 0.9416, 0.002, 0.9442, 123),
     (0.05, 7, 3.09, 23.81, 0.032652, 0.4069, 0.011, 0.4216, 1.4526, 0.9223, 0.002, 0.9258, 126),
@@ -42,6 +44,7 @@ _PRINTED = (
     (0.005, 5, 1.15, 25.37, 0.01261, 0.9109, 0.005, 0.9243, 2.7753, 0.9815, 0.005, 0.9866, 8),
     (0.005, 7, 2.57, 24.07, 0.012851, 0.9118, 0.001, 0.9237, 4.1536, 0.9755, 0.001, 0.9781, 7),
 )
+
 POINTS: list[Point] = [dict(zip(_COLUMNS, row, strict=True)) for row in _PRINTED]
 
 
@@ -58,6 +61,18 @@ def run(point: Point, context: Context) -> Outcome:
             "at_optimum_reading": float(reading.utilization(best)),
         }
     )
+
+
+MEASUREMENT = Measurement(
+    id="intervals/flink",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.02),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -107,23 +122,23 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "observed: the paper's Flink cluster, quoted; theory: equation 10")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The theory columns digit by digit, and what the paper says of its observations."""
     return [*_theory_claims(table), *_last_column_claims(table), *_observation_claims(table)]
 
 
-def _theory_claims(table: pd.DataFrame) -> list[Claim]:
+def _theory_claims(table: pd.DataFrame) -> list[Verdict]:
     digits = table["optimum_min"].map("{:.4f}".format)
     printed = table["printed_optimum_min"].map("{:.4f}".format)
     off = (table["utilization_30min"] - table["printed_30min"]).abs()
     return [
-        Claim(
+        Verdict(
             text="T* of all six rows, to the printed digits",
             kind=ClaimKind.PAPER,
             held=bool((digits == printed).all()),
             measured={"ours_min": digits.tolist(), "printed_min": printed.tolist()},
         ),
-        Claim(
+        Verdict(
             text="Theoretical utilization at 30 minutes of all six rows",
             kind=ClaimKind.PAPER,
             held=bool(off.max() <= 1e-4),
@@ -132,12 +147,12 @@ def _theory_claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _last_column_claims(table: pd.DataFrame) -> list[Claim]:
+def _last_column_claims(table: pd.DataFrame) -> list[Verdict]:
     off = table["at_optimum"] - table["printed_at_optimum"]
     five = table[table["depth"] == 5]
     reading = five["at_optimum_reading"] - five["printed_at_optimum"]
     return [
-        Claim(
+        Verdict(
             text="Theoretical utilization at T* of all six rows (not reproducible from the "
             "printed c and R; the differences have both signs)",
             kind=ClaimKind.PAPER,
@@ -149,7 +164,7 @@ def _last_column_claims(table: pd.DataFrame) -> list[Claim]:
                 "tolerance": 1e-4,
             },
         ),
-        Claim(
+        Verdict(
             text="Our reading: with c measured again as 0.75 s in the T* run, the theoretical "
             "utilization at T* of the three n = 5 rows is the printed one",
             kind=ClaimKind.INVARIANT,
@@ -164,19 +179,19 @@ def _last_column_claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _observation_claims(table: pd.DataFrame) -> list[Claim]:
+def _observation_claims(table: pd.DataFrame) -> list[Verdict]:
     away = (table["observed_30min"] - table["utilization_30min"]).abs()
     gained = 100.0 * (table["observed_optimum"] / table["observed_30min"] - 1.0)
     predicted = 100.0 * (table["at_optimum"] / table["utilization_30min"] - 1.0)
     return [
-        Claim(
+        Verdict(
             text="Theoretical predictions of utilization compare well with the observed (within "
             "0.02 at 30 minutes)",
             kind=ClaimKind.PAPER,
             held=bool(away.max() <= 0.02),
             measured={"largest_difference": float(away.max()), "tolerance": 0.02},
         ),
-        Claim(
+        Verdict(
             text="Utilization increases in every case, by the printed percentages",
             kind=ClaimKind.PAPER,
             held=bool(
@@ -194,16 +209,11 @@ def _observation_claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/flink",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Table 1",
     title="The Flink experiment: observed and theoretical utilization",
     statement="Theory predicts the observed utilization, and T* raises it in every case.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.intervals.failure_models import ConstantRestart, LognormalRepair, Weibull
 from harness.intervals.renewal import best_interval_s, renewal_utilization
 from harness.intervals.simulator import simulate
 from harness.intervals.utilization import CheckpointedSystem
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -38,11 +39,14 @@ FITTED = (
     (19, 1024, 7.72, 0.889),
     (20, 512, 13.16, 0.647),
 )
+
 POINTS: list[Point] = [
     {"system": system, "nodes": nodes, "mtbf_h": mtbf, "shape": shape}
     for system, nodes, mtbf, shape in FITTED
 ]
+
 COST_S, SPARE_RESTART_S = 60.0, 300.0
+
 REPAIR = LognormalRepair(median_s=60.0 * float(np.exp(4.154)), sigma=1.402)
 
 
@@ -80,6 +84,18 @@ def run(point: Point, context: Context) -> Outcome:
 
 def _system(mtbf_s: float, restart_s: float) -> CheckpointedSystem:
     return CheckpointedSystem(cost_s=COST_S, failure_rate_per_s=1.0 / mtbf_s, restart_s=restart_s)
+
+
+MEASUREMENT = Measurement(
+    id="intervals/lanl-systems",
+    origin=Origin.SIMULATED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.4},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -122,31 +138,31 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "simulated from fits to LANL's records, 95 % interval; chosen: c = 1 min, R")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Small errors on spare nodes; large ones where a repair is waited for."""
     systems = table["system"].astype(str)
     deviation = (table["simulated_spare"] - table["exact_spare"]) / table["standard_error_spare"]
     return [
-        Claim(
+        Verdict(
             text="On spare nodes the closed form is within one percentage point for all eight",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((table["off_spare"].abs() + table["margin_spare"] <= 1.0).all()),
             measured=dict(zip(systems, table["off_spare"].round(3), strict=True)),
         ),
-        Claim(
+        Verdict(
             text="Where a repair is waited for, the closed form with the mean repair as its "
             "constant restart is within one percentage point too",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((table["off_repair"].abs() + table["margin_repair"] <= 1.0).all()),
             measured=dict(zip(systems, table["off_repair"].round(3), strict=True)),
         ),
-        Claim(
+        Verdict(
             text="T* loses at most 0.1 % against the best interval for Weibull failures",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(table["lost_percent"].max() <= 0.1),
             measured=dict(zip(systems, table["lost_percent"].round(4), strict=True)),
         ),
-        Claim(
+        Verdict(
             text="Simulation and the renewal sum agree within four standard errors",
             kind=ClaimKind.INVARIANT,
             held=bool(deviation.abs().max() <= 4.0),
@@ -156,17 +172,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/lanl-systems",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="beyond the paper: LANL's failures and repairs",
     title="The closed form on eight systems of Los Alamos",
-    statement="The paper assumes exponential failures and a constant restart; LANL's systems "
-    "have neither.",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.1, Profile.PAPER: 0.4},
-    run=run,
+    statement=(
+        "The paper assumes exponential failures and a constant restart; LANL's systems "
+        "have neither."
+    ),
     table=table,
     draw=draw,
     claims=claims,

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, label_line_ends, stamp
 from harness.intervals.utilization import CheckpointedSystem, system_failure_rate_per_s
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 from harness.text import format_duration
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NODE_FAILURES_PER_HOUR = 0.0022
+
 RECOVERED_COST_S = 5.0
-PRINTED_PERCENT = {1000: 68.8, 2000: 226.83}
+
 POINTS: list[Point] = [
     {"node_failures_per_hour": NODE_FAILURES_PER_HOUR, "cost_s": cost}
     for cost in (1.0, RECOVERED_COST_S, 30.0, 60.0)
 ]
+
 NODES = np.unique(np.concatenate([[1, 10, 100, 200], np.arange(50, 2001, 50)])).astype(float)
 
 
@@ -47,6 +50,20 @@ def run(point: Point, context: Context) -> Outcome:
         }
     )
     return Outcome(values={}, series={"nodes": frame})
+
+
+MEASUREMENT = Measurement(
+    id="intervals/node-count",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.02),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+PRINTED_PERCENT = {1000: 68.8, 2000: 226.83}
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -85,7 +102,7 @@ SIGNIFICANT = 2.0
 before, any growth counted."""
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The printed percentages, and which way they go."""
     gain = table.pivot(index="nodes", columns="cost_s", values="increase_percent")
     ours = {nodes: float(gain[RECOVERED_COST_S][nodes]) for nodes in PRINTED_PERCENT}
@@ -94,7 +111,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     recovered = large[RECOVERED_COST_S]
     few = table[(table["cost_s"] == RECOVERED_COST_S) & (table["nodes"] == 1)].iloc[0]
     return [
-        Claim(
+        Verdict(
             text="T* gains 68.8 % at 1,000 nodes and 226.83 % at 2,000",
             kind=ClaimKind.PAPER,
             held=all(abs(ours[n] - p) <= 0.02 for n, p in PRINTED_PERCENT.items()),
@@ -104,7 +121,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "tolerance_percentage_points": 0.02,
             },
         ),
-        Claim(
+        Verdict(
             text="The gain grows significantly with the number of nodes (from 100 on)",
             kind=ClaimKind.PAPER,
             held=bool(
@@ -114,14 +131,14 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             measured={f"{n:g} nodes": float(recovered[n]) for n in (100, 500)}
             | {f"{n} nodes": percent for n, percent in ours.items()},
         ),
-        Claim(
+        Verdict(
             text="As the checkpoint cost increases, the gain is reduced",
             kind=ClaimKind.PAPER,
             held=bool((at_marks.diff(axis=1).iloc[:, 1:] < 0).all(axis=None)),
             measured={f"{n:g} nodes": at_marks.loc[n].round(2).tolist() for n in at_marks.index}
             | {"costs_s": at_marks.columns.tolist()},
         ),
-        Claim(
+        Verdict(
             text="A single node is better off with more than 30 minutes: its small gain comes "
             "from checkpointing less often",
             kind=ClaimKind.INVARIANT,
@@ -135,16 +152,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/node-count",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 13",
     title="Failure rate and gain over 30 minutes, by the number of nodes",
     statement="T* instead of 30 minutes gains 68.8 % with 1,000 nodes and 226.83 % with 2,000.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

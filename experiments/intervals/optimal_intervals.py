@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _rivals, _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.intervals.utilization import CheckpointedSystem
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COSTS_S = np.linspace(1.0, 60.0, 60)
+
 POINTS: list[Point] = [{"failures_per_min": rate} for rate in (0.05, 0.5, 1.0)]
 
 
@@ -37,6 +39,18 @@ def run(point: Point, context: Context) -> Outcome:
     )
     frame = _rivals.intervals(system).drop(columns="failures_per_min")
     return Outcome(values={}, series={"intervals": frame})
+
+
+MEASUREMENT = Measurement(
+    id="intervals/optimal-intervals",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.02),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -66,14 +80,14 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: λ, c, R = 30 s (the paper's are lost); Zhuang et al.: a reconstruction")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Near each other at one end, apart at the other."""
     rivals = table[table["model"].isin(("daly-first", "zhuang"))]
     off = rivals.pivot(index=["failures_per_min", "cost_s"], columns="model", values="off_percent")
     low, high = off.iloc[0], off.iloc[-1]
     higher_order = table[table["model"] == "daly"]["off_percent"].abs().max()
     return [
-        Claim(
+        Verdict(
             text="All models give near similar intervals for small λ and c (within 5 %)",
             kind=ClaimKind.PAPER,
             held=bool((low.abs() <= 5.0).all()),
@@ -83,7 +97,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "tolerance_percent": 5.0,
             },
         ),
-        Claim(
+        Verdict(
             text="For larger λ and c our interval deviates from theirs (by more than 20 %)",
             kind=ClaimKind.PAPER,
             held=bool((high.abs() >= 20.0).all()),
@@ -93,7 +107,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "least_percent": 20.0,
             },
         ),
-        Claim(
+        Verdict(
             text="Daly's higher-order interval of 2006, which the paper does not compare with, "
             "is within 1 % of T* everywhere here",
             kind=ClaimKind.INVARIANT,
@@ -104,16 +118,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/optimal-intervals",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 15(a)",
     title="The interval that each model calls optimal",
     statement="All models agree for small λ and c; ours deviates from the others for larger.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

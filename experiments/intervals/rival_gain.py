@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.intervals import _rivals, _shared, rival_utilization
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
+from harness.measurement import Measurement, Origin
 from harness.results.record import Point
 from harness.results.tables import Results
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS: list[Point] = [{"cost_s": 10.0}, {"cost_s": 30.0}]
+
+MEASUREMENT = Measurement(
+    id="intervals/rival-gain",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.02),
+    run=rival_utilization.run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -45,7 +57,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: c, R = 30 s, n = 5, δ = 27 ms; Zhuang et al.: a reconstruction")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """More at higher rates; nothing over Daly's higher order."""
     gain = table.pivot_table(
         index=["cost_s", "failures_per_min"], columns="model", values="gain_percent"
@@ -58,7 +70,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     at_30 = gain.loc[30.0]
     daly = gain["daly"].max()
     return [
-        Claim(
+        Verdict(
             text="The gain over Daly's first order and Zhuang et al. becomes more significant as "
             "λ increases",
             kind=ClaimKind.PAPER,
@@ -68,7 +80,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 for rate in (0.05, 0.5, 1.0, 2.0)
             },
         ),
-        Claim(
+        Verdict(
             text="Over Daly's higher-order interval the gain stays below 0.1 %: the paper's lead "
             "is over the first-order form alone",
             kind=ClaimKind.INVARIANT,
@@ -79,16 +91,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/rival-gain",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 16",
     title="What T* gains over the other models' intervals",
     statement="The gain over Daly's first order and Zhuang et al. grows with the failure rate.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=rival_utilization.run,
     table=table,
     draw=draw,
     claims=claims,

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _rivals, _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.intervals.utilization import CheckpointedSystem
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point
 from harness.results.tables import Results
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATES_PER_MIN = np.round(np.linspace(0.05, 2.0, 40), 10)
+
 POINTS: list[Point] = [{"cost_s": 30.0}]
 
 
@@ -37,6 +39,18 @@ def run(point: Point, context: Context) -> Outcome:
     )
     frame = _rivals.intervals(system).drop(columns="cost_s")
     return Outcome(values={}, series={"utilization": frame})
+
+
+MEASUREMENT = Measurement(
+    id="intervals/rival-utilization",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.02),
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -63,14 +77,14 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: c = 30 s, R = 30 s, n = 5, δ = 27 ms; Zhuang et al.: a reconstruction")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Ours is never below another."""
     by_model = table.pivot_table(
         index=["cost_s", "failures_per_min"], columns="model", values="utilization"
     )
     lead = by_model.drop(columns="ours").rsub(by_model["ours"], axis=0)
     return [
-        Claim(
+        Verdict(
             text="Utilization at our T* is at least that at any other model's interval",
             kind=ClaimKind.INVARIANT,
             held=bool((lead >= -1e-12).all(axis=None)),
@@ -81,16 +95,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/rival-utilization",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 15(b)",
     title="Utilization at the interval that each model calls optimal",
     statement="No other model's interval gives a higher utilization than T*.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.02),
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import label_line_ends, stamp
+from harness.measurement import Measurement, Origin
 from harness.results.tables import Results
 from harness.text import format_duration
 
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 POINTS = [
     {"failures_per_min": 0.05, "cost_s": 30.0, "restart_s": restart} for restart in (0.0, 30.0, 240)
 ]
+
+MEASUREMENT = Measurement(
+    id="intervals/single-process",
+    origin=Origin.COMPUTED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run=_shared.seconds(0.05),
+    run=_shared.run_curve,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -39,20 +51,20 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: λ = 0.05/min, c = 30 s, R (the paper's values are lost)")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """One maximum, at T*, wherever R stands."""
     peaks = table.loc[table.groupby("restart_s")["utilization"].idxmax()]
     gap = (peaks["interval_min"] - peaks["optimal_interval_min"]).abs().max()
     single = all(_rises_then_falls(curve["utilization"]) for _, curve in table.groupby("restart_s"))
     optima = peaks["optimal_interval_min"]
     return [
-        Claim(
+        Verdict(
             text="Utilization is greatest at T* = (1 + λc + W0(-e^(-1-λc)))/λ and nowhere else",
             kind=ClaimKind.INVARIANT,
             held=bool(gap == 0.0 and single),
             measured={"peaks_min": peaks["interval_min"].tolist(), "t_star_min": optima.iloc[0]},
         ),
-        Claim(
+        Verdict(
             text="T* is not a function of R",
             kind=ClaimKind.INVARIANT,
             held=bool(peaks["interval_min"].nunique() == 1),
@@ -70,16 +82,11 @@ def _rises_then_falls(values: pd.Series[float]) -> bool:
 
 
 EXPERIMENT = Experiment(
-    id="intervals/single-process",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 4",
     title="Utilization of a single process over its checkpoint interval",
     statement="Utilization has one maximum, at T*, and T* is not a function of the restart time.",
-    origin=Origin.COMPUTED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run=_shared.seconds(0.05),
-    run=_shared.run_curve,
     table=table,
     draw=draw,
     claims=claims,

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import Claim
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import Verdict
+from harness.experiment import Experiment
 from harness.figures.style import label_line_ends, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -25,6 +26,7 @@ POINTS = [
     {"failures_per_min": rate, "cost_s": 30.0, "restart_s": 30.0}
     for rate in (0.005, 0.01, 0.05, 0.1)
 ]
+
 INTERVALS_MIN = np.array([0.7, 1.0, 1.5, 2.0, 3.0, 4.5, 6.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0])
 
 
@@ -32,6 +34,18 @@ def run(point: Point, context: Context) -> Outcome:
     """Simulate one failure rate at every interval."""
     rate = repr(point["failures_per_min"])
     return _shared.simulate_curve(point, context, INTERVALS_MIN, rate)
+
+
+MEASUREMENT = Measurement(
+    id="intervals/single-process-simulated",
+    origin=Origin.SIMULATED,
+    grid=_shared.everywhere(POINTS),
+    repeats=_shared.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.1, Profile.PAPER: 0.5},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -57,22 +71,17 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Simulation and equation 4 are the same thing."""
     return _shared.agreement_claims(table, "equation 4")
 
 
 EXPERIMENT = Experiment(
-    id="intervals/single-process-simulated",
+    measurement=MEASUREMENT,
     paper=_shared.PAPER,
     figure="Figure 5",
     title="Equation 4 against a stochastic simulation",
     statement="The simulated utilization lies on the theoretical curve for every failure rate.",
-    origin=Origin.SIMULATED,
-    grid=_shared.everywhere(POINTS),
-    repeats=_shared.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.1, Profile.PAPER: 0.5},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments.live._topology import PACED, SIMULATED
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.results.tables import Results
 
 CHECKED = ["output_equals_truth", "output_equals_twin", "contradictions", "kills_done"]
@@ -33,7 +33,7 @@ def passes_of(results: Results, by: Sequence[str], *more: str) -> pd.DataFrame:
     return results.series("variants", by).reindex(columns=wanted)
 
 
-def equal_output(passes: pd.DataFrame) -> Claim:
+def equal_output(passes: pd.DataFrame) -> Verdict:
     good = pd.Series(dtype=bool)
     if len(passes):
         good = (
@@ -43,7 +43,7 @@ def equal_output(passes: pd.DataFrame) -> Claim:
             & (passes["kills_done"] >= 1)
         )
     bad = passes[~good] if len(passes) else passes
-    return Claim(
+    return Verdict(
         text="In every pass nodes were really killed, and the stable output equals the twin's and "
         "the truth",
         kind=ClaimKind.INVARIANT,
@@ -59,7 +59,7 @@ def equal_output(passes: pd.DataFrame) -> Claim:
     )
 
 
-def near(by_engine: pd.DataFrame) -> Claim:
+def near(by_engine: pd.DataFrame) -> Verdict:
     """Of latencies in seconds, a row per case and a column per engine."""
     wide = by_engine.reindex(columns=[PACED, SIMULATED]).dropna()
     apart = (wide[PACED] - wide[SIMULATED]).abs()
@@ -67,7 +67,7 @@ def near(by_engine: pd.DataFrame) -> Claim:
     factor = ratio.where(ratio >= 1, 1 / ratio)
     near = (apart <= NEAR_S) | (factor <= FAR)
     farthest = ", ".join(map(str, wide.index[int(factor.argmax())])) if len(near) else None
-    return Claim(
+    return Verdict(
         text="Simulated and measured latency are near each other",
         kind=ClaimKind.HYPOTHESIS,
         held=bool(near.all()) if len(near) else None,

@@ -17,8 +17,8 @@ from harness.results.record import Outcome
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.experiment import Context
     from harness.judging.passes import PassRecord
+    from harness.measurement import Context
     from workloads.base import Workload
 
 KILL_GAP_S = 2.5

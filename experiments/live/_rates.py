@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.experiment import Context
     from harness.judging.passes import PassRecord
+    from harness.measurement import Context
     from workloads.base import Workload
 
 SATURATION = "saturation"

@@ -11,7 +11,7 @@ from harness.results.record import Profile
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
     from harness.engines.base import Engine
-    from harness.experiment import Context
+    from harness.measurement import Context
 
 SPEC = ClusterSpec(
     racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3, memory_mb_per_worker=768

@@ -21,11 +21,12 @@ from experiments.live._topology import SPEC, Contender, Shape
 from experiments.ppa import _random
 from experiments.ppa._recovery import RATES, SOURCES
 from experiments.ppa.checkpoint_cost import PROHIBITIVE, WINDOW_S
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import BLUE, VERMILION, not_measured, stamp
 from harness.judging.run import Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -33,19 +34,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
+
 INTERVALS_S: Mapping[Profile, Sequence[int]] = {
     Profile.SMOKE: (1, 15),
     Profile.QUICK: (1, 5, 15),
     Profile.PAPER: (1, 2, 5, 10, 15, 20, 30),
 }
+
 FULL_S, COUNTED_S = 35.0, 60.0
 """In the papers' time: when all windows are full, and for how long processor time is counted."""
+
 NEVER_S = 900.0
 """Between two checkpoints of the pass without any: longer than the load, and no more batches than
 the scheme keeps in its buffers."""
-QUICKLY = 3.0
-"""The cost rises quickly if it is at least so many times as high every second as every 15."""
-LOOKS = {RATES[0]: (BLUE, "s", "-"), RATES[1]: (VERMILION, "o", "--")}
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -99,6 +100,27 @@ def node_cpu_s(usage: pd.DataFrame, *, from_s: float, until_s: float) -> float:
     return found
 
 
+GRID: Sequence[Point] = [{"rate": rate} for rate in RATES]
+
+MEASUREMENT = Measurement(
+    id="live/checkpoint-cost",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID[:1], Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 110.0, Profile.PAPER: 900.0},
+    run=run,
+    scheduling=Scheduling(keeps=_topology.kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+QUICKLY = 3.0
+"""The cost rises quickly if it is at least so many times as high every second as every 15."""
+
+LOOKS = {RATES[0]: (BLUE, "s", "-"), RATES[1]: (VERMILION, "o", "--")}
+
+
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """``costs``: per rate and interval, processor seconds of checkpoints per processor second
     without them; ``passes``: what the judge says of each pass."""
@@ -142,7 +164,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     stamp(figure, "15 processes of one machine, as fast as it is; counted by the kernel")
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; rising, and how high at one second."""
     costs, passes = tables["costs"], tables["passes"]
     by = costs.pivot_table(index="interval_s", columns="rate", values="ratio").sort_index()
@@ -152,13 +174,13 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
     falls = whole and bool((np.diff(by.to_numpy(), axis=0) < 0).all())
     equal = passes["output_equals_truth"].eq(True) if len(passes) else passes
     return [
-        Claim(
+        Verdict(
             text="In every pass the stable output equals the truth, with checkpoints as without",
             kind=ClaimKind.INVARIANT,
             held=bool(equal.all()) if len(passes) else None,
             measured={"passes": len(passes)},
         ),
-        Claim(
+        Verdict(
             text="The cost rises quickly as the interval shrinks",
             kind=ClaimKind.PAPER,
             held=falls and all(first[rate] >= QUICKLY * last[rate] > 0 for rate in first)
@@ -170,7 +192,7 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
             }
             | {"needed": QUICKLY},
         ),
-        Claim(
+        Verdict(
             text="A checkpoint every second is prohibitively expensive",
             kind=ClaimKind.PAPER,
             held=min(first.values()) >= PROHIBITIVE if first else None,
@@ -179,9 +201,8 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
     ]
 
 
-GRID: Sequence[Point] = [{"rate": rate} for rate in RATES]
 EXPERIMENT = Experiment(
-    id="live/checkpoint-cost",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.CONFERENCE,
     figure="Figure 9 (TKDE: 10), live",
     title="Processor time of checkpoints beside normal computation, live",
@@ -189,13 +210,6 @@ EXPERIMENT = Experiment(
         "The cost of checkpoints rises quickly as their interval shrinks; a checkpoint every "
         "second is prohibitively expensive."
     ),
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=_topology.kept,
-    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID[:1], Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 110.0, Profile.PAPER: 900.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -29,12 +29,13 @@ from experiments.edge._runs import (
 )
 from experiments.live._judged import equal_output, passes_of
 from experiments.live._topology import SPEC, kept
-from harness.claims import Claim
+from harness.claims import Verdict
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.schedulers import STORE, replica_of
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -44,16 +45,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BATCH_S = 1.0
+
 BYTES_PER_S = 12_500_000.0
 """100 Mbit/s."""
+
 TASKS = (
     *(f"filter{n}" for n in range(GATEWAYS)),
     *(f"aggregate{n}" for n in range(_deployment.AGGREGATORS)),
     "sink",
 )
 """By the numbers of the workload's topology: source and filter are one task here."""
+
 BEFORE_S = 100
 """Of traffic on the roads when a run begins."""
+
 EVERY_REPORT_KMH = 999
 
 
@@ -182,6 +187,22 @@ def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
+GRID: list[Point] = [{"mechanism": name} for name in MECHANISMS]
+
+MEASUREMENT = Measurement(
+    id="live/edge-throughput",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: GRID[-1:], Profile.QUICK: GRID, Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 42.0, Profile.PAPER: 140.0},
+    run=run,
+    scheduling=Scheduling(keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """``throughput``: a row per mechanism, with or without failure, and second; ``passes``: what
     the judge says of each pass with a failure."""
@@ -216,16 +237,15 @@ def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:
 STAMP = "live: 20 processes of one machine with declared delays and bandwidth; first versions"
 
 
-def claims(tables: dict[str, pd.DataFrame]) -> list[Claim]:
+def claims(tables: dict[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; and the paper's sentences, as for the simulated figure."""
     rows = tables["throughput"]
     whole = set(MECHANISMS) <= set(rows["mechanism"]) if len(rows) else False
     return [equal_output(tables["passes"]), *(throughput.claims(rows) if whole else [])]
 
 
-GRID: list[Point] = [{"mechanism": name} for name in MECHANISMS]
 EXPERIMENT = Experiment(
-    id="live/edge-throughput",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _deployment.PAPER,
     figure="Figure 5, live",
     title="Throughput of accident detection around a failure, live",
@@ -233,13 +253,6 @@ EXPERIMENT = Experiment(
         "All four stay near the input rate without a failure; after one ck-only+DRA has a gap of "
         "about 10 s, RPPG+DRA drops to half, full-rep+DRA and RPPG+RAS do not change."
     ),
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=kept,
-    grid={Profile.SMOKE: GRID[-1:], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45.0, Profile.QUICK: 42.0, Profile.PAPER: 140.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

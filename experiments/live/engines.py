@@ -35,8 +35,10 @@ from experiments.live._rates import (
     workload_named,
 )
 from experiments.live._six_nodes import KEPT, warm
-from harness.claims import Claim, ClaimKind, at_most
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.claims.legacy import at_most
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -45,25 +47,12 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 STRUCTURED = "structured"
-BOUND_S = 1.0
-"""Efficiency is compared among runs whose median latency is no more than this."""
-KEPT_S = 0.3
-"""An engine keeps up with a rate if its results do not come later and later: the median of the
-second half is at most so much above that of the first."""
+
 CHECKPOINT_S = 2.0
+
 SATURATED_PER_S = 150_000.0
+
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 100}
-LIMITS = {
-    "seen_p50_ms": 25.0,
-    "seen_p99_ms": 50.0,
-    "takeover_p50_ms": 10.0,
-    "restored_replica_p50_ms": 100.0,
-    "restored_checkpoint_p50_ms": 250.0,
-    "times_records_per_core_s": 10.0,
-    "times_at_saturation": 1.5,
-    "share_of_latency": 0.1,
-}
-"""Fixed before measuring."""
 
 
 def point(
@@ -126,6 +115,113 @@ def _number(point: Point, name: str) -> float:
     return float(value)
 
 
+# -- grid ----------------------------------------------------------------------------------------
+
+_RECOVERIES = [
+    point("recovery", TASKS, scheme="active", rate_per_s=2_000.0),
+    point("recovery", TASKS, scheme="checkpoint", rate_per_s=2_000.0),
+]
+
+_OURS = [
+    point("rate", TASKS, rate_per_s=20_000.0),
+    point("rate", TASKS, rate_per_s=20_000.0, interval_s=0.5),
+    point("rate", TASKS, rate_per_s=100_000.0, interval_s=0.5),
+    point(SATURATION, TASKS, rate_per_s=SATURATED_PER_S, interval_s=0.5),
+    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0),
+    point("rate", TASKS, workload=TOP, rate_per_s=100_000.0, interval_s=0.5),
+    point(SATURATION, TASKS, workload=TOP, rate_per_s=SATURATED_PER_S, interval_s=0.5),
+]
+
+
+def _stock(
+    part: str, rate_per_s: float, *, workload: str = WORDS, settings: str = "memory",
+    interval_s: float = 0.1,
+) -> Point:  # fmt: skip
+    return point(
+        part,
+        STRUCTURED,
+        workload=workload,
+        settings=settings,
+        interval_s=interval_s,
+        rate_per_s=rate_per_s,
+    )
+
+
+_IN_MEMORY = [
+    _stock("rate", 20_000.0),
+    _stock("rate", 20_000.0, interval_s=1.0),
+    _stock("rate", 40_000.0, interval_s=1.0),
+    _stock(SATURATION, SATURATED_PER_S, interval_s=1.0),
+    _stock("rate", 20_000.0, workload=TOP),
+    _stock(SATURATION, SATURATED_PER_S, workload=TOP, interval_s=1.0),
+]
+
+_OTHERWISE = [
+    _stock("rate", 20_000.0, settings=settings) for settings in STOCK if settings != "memory"
+]
+"""Each has to be opened and warmed up for one run. None was the best at anything when all were part
+of the quick profile; the records that ship have them."""
+
+_QUICK = [*_RECOVERIES, *_OURS, *_IN_MEMORY]
+
+_FURTHER = [
+    *_OTHERWISE,
+    _stock("rate", 1_000.0),
+    point("rate", TASKS, rate_per_s=1_000.0),
+    point("rate", TASKS, rate_per_s=50_000.0),
+    point("rate", TASKS, rate_per_s=50_000.0, interval_s=0.5),
+    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0, interval_s=0.5),
+    _stock("rate", 1_000.0, workload=TOP),
+    _stock("rate", 40_000.0, workload=TOP, interval_s=1.0),
+    *(
+        _stock(SATURATION, SATURATED_PER_S, settings=settings, interval_s=1.0)
+        for settings in STOCK
+        if settings != "memory"
+    ),
+]
+
+MEASUREMENT = Measurement(
+    id="live/engines",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [point("recovery", TASKS, scheme="active", rate_per_s=200.0)],
+        Profile.QUICK: _QUICK,
+        Profile.PAPER: [*_QUICK, *_FURTHER],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 23, Profile.PAPER: 180},
+    run=run,
+    scheduling=Scheduling(
+        keeps=(
+            lambda point: (
+                KEPT if point["engine"] == TASKS else f"{point['engine']} {point['settings']}"
+            )
+        )
+    ),
+    chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+BOUND_S = 1.0
+"""Efficiency is compared among runs whose median latency is no more than this."""
+
+KEPT_S = 0.3
+"""An engine keeps up with a rate if its results do not come later and later: the median of the
+second half is at most so much above that of the first."""
+
+LIMITS = {
+    "seen_p50_ms": 25.0,
+    "seen_p99_ms": 50.0,
+    "takeover_p50_ms": 10.0,
+    "restored_replica_p50_ms": 100.0,
+    "restored_checkpoint_p50_ms": 250.0,
+    "times_records_per_core_s": 10.0,
+    "times_at_saturation": 1.5,
+    "share_of_latency": 0.1,
+}
+"""Fixed before measuring."""
+
 # -- table, figure -----------------------------------------------------------------------------
 
 
@@ -144,9 +240,9 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 # -- claims --------------------------------------------------------------------------------------
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """What must hold, and what we set out to reach."""
-    found: list[Claim] = []
+    found: list[Verdict] = []
     counted = table[table["part"].isin(["rate", SATURATION])]
     kills = table[table["part"] == "recovery"]
     if len(counted):
@@ -161,8 +257,8 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
     return found
 
 
-def _complete(counted: pd.DataFrame) -> Claim:
-    return Claim(
+def _complete(counted: pd.DataFrame) -> Verdict:
+    return Verdict(
         text="Every result that is due was delivered, by both engines.",
         kind=ClaimKind.INVARIANT,
         held=bool((counted["results"] >= counted["due"]).all()),
@@ -170,7 +266,7 @@ def _complete(counted: pd.DataFrame) -> Claim:
     )
 
 
-def _efficiency(workload: str, rates: pd.DataFrame, saturated: float | None) -> Claim:
+def _efficiency(workload: str, rates: pd.DataFrame, saturated: float | None) -> Verdict:
     """The stock engine may take as long as it likes, if it keeps up: what is within the bound is
     measured beside it."""
     prompt, kept = rates[rates["latency_p50_s"] <= BOUND_S], _keeping_up(rates)
@@ -179,7 +275,7 @@ def _efficiency(workload: str, rates: pd.DataFrame, saturated: float | None) -> 
         _best(part, STRUCTURED, "records_per_core_s", max) for part in (kept, prompt)
     )
     times = ours / theirs if ours and theirs else None
-    return Claim(
+    return Verdict(
         text=f"{workload.capitalize()}: at a median latency of 1 s or less a core of the task "
         "engine does at least ten times the records of the stock engine's best setting at a rate "
         "that it keeps up with, whatever latency that has.",
@@ -209,14 +305,14 @@ def _times_at_the_same_rate(kept: pd.DataFrame) -> float | None:
     return ours / theirs if ours and theirs else None
 
 
-def _latency(workload: str, rates: pd.DataFrame) -> Claim:
+def _latency(workload: str, rates: pd.DataFrame) -> Verdict:
     """At the highest rate at which both keep up."""
     kept = _keeping_up(rates)
     rate = _common_rate(kept)
     at = kept[kept["rate_per_s"] == rate]
     ours, theirs = (_best(at, engine, "latency_p50_s", min) for engine in _ENGINES)
     share = ours / theirs if ours and theirs else None
-    return Claim(
+    return Verdict(
         text=f"{workload.capitalize()}: at a rate that both keep up with, the task engine's median "
         "latency is at most a tenth of that of the stock engine's fastest setting.",
         kind=ClaimKind.HYPOTHESIS,
@@ -225,10 +321,10 @@ def _latency(workload: str, rates: pd.DataFrame) -> Claim:
     )
 
 
-def _saturation(workload: str, full: pd.DataFrame) -> Claim:
+def _saturation(workload: str, full: pd.DataFrame) -> Verdict:
     ours, theirs = (_best(full, engine, "records_per_core_s", max) for engine in _ENGINES)
     times = ours / theirs if ours and theirs else None
-    return Claim(
+    return Verdict(
         text=f"{workload.capitalize()}: saturated, without a bound of latency, a core of the task "
         "engine does at least 1.5 times the records of the stock engine's best setting.",
         kind=ClaimKind.HYPOTHESIS,
@@ -253,11 +349,11 @@ def _best(
     return float(choose(values)) if len(values) else None
 
 
-def _kill_claims(kills: pd.DataFrame) -> list[Claim]:
+def _kill_claims(kills: pd.DataFrame) -> list[Verdict]:
     wrong = int(kills["failures"].max())
     active, checkpoint = (kills[kills["scheme"] == s] for s in ("active", "checkpoint"))
     return [
-        Claim(
+        Verdict(
             text="Stable output under kills equals every batch computed once and in order.",
             kind=ClaimKind.INVARIANT,
             held=wrong == 0,
@@ -296,93 +392,21 @@ def _kill_claims(kills: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _quantile_at_most(text: str, values: pd.Series[float], share: float, limit: float) -> Claim:
+def _quantile_at_most(text: str, values: pd.Series[float], share: float, limit: float) -> Verdict:
     known = values.dropna().astype(float)
     measured = float(known.quantile(share)) if len(known) else None
     return at_most(text, measured, limit, {"ms": measured, "kills": len(known)})
 
 
-# -- grid ----------------------------------------------------------------------------------------
-
-_RECOVERIES = [
-    point("recovery", TASKS, scheme="active", rate_per_s=2_000.0),
-    point("recovery", TASKS, scheme="checkpoint", rate_per_s=2_000.0),
-]
-_OURS = [
-    point("rate", TASKS, rate_per_s=20_000.0),
-    point("rate", TASKS, rate_per_s=20_000.0, interval_s=0.5),
-    point("rate", TASKS, rate_per_s=100_000.0, interval_s=0.5),
-    point(SATURATION, TASKS, rate_per_s=SATURATED_PER_S, interval_s=0.5),
-    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0),
-    point("rate", TASKS, workload=TOP, rate_per_s=100_000.0, interval_s=0.5),
-    point(SATURATION, TASKS, workload=TOP, rate_per_s=SATURATED_PER_S, interval_s=0.5),
-]
-
-
-def _stock(
-    part: str, rate_per_s: float, *, workload: str = WORDS, settings: str = "memory",
-    interval_s: float = 0.1,
-) -> Point:  # fmt: skip
-    return point(
-        part,
-        STRUCTURED,
-        workload=workload,
-        settings=settings,
-        interval_s=interval_s,
-        rate_per_s=rate_per_s,
-    )
-
-
-_IN_MEMORY = [
-    _stock("rate", 20_000.0),
-    _stock("rate", 20_000.0, interval_s=1.0),
-    _stock("rate", 40_000.0, interval_s=1.0),
-    _stock(SATURATION, SATURATED_PER_S, interval_s=1.0),
-    _stock("rate", 20_000.0, workload=TOP),
-    _stock(SATURATION, SATURATED_PER_S, workload=TOP, interval_s=1.0),
-]
-_OTHERWISE = [
-    _stock("rate", 20_000.0, settings=settings) for settings in STOCK if settings != "memory"
-]
-"""Each has to be opened and warmed up for one run. None was the best at anything when all were part
-of the quick profile; the records that ship have them."""
-_QUICK = [*_RECOVERIES, *_OURS, *_IN_MEMORY]
-_FURTHER = [
-    *_OTHERWISE,
-    _stock("rate", 1_000.0),
-    point("rate", TASKS, rate_per_s=1_000.0),
-    point("rate", TASKS, rate_per_s=50_000.0),
-    point("rate", TASKS, rate_per_s=50_000.0, interval_s=0.5),
-    point("rate", TASKS, workload=TOP, rate_per_s=20_000.0, interval_s=0.5),
-    _stock("rate", 1_000.0, workload=TOP),
-    _stock("rate", 40_000.0, workload=TOP, interval_s=1.0),
-    *(
-        _stock(SATURATION, SATURATED_PER_S, settings=settings, interval_s=1.0)
-        for settings in STOCK
-        if settings != "memory"
-    ),
-]
-
 EXPERIMENT = Experiment(
-    id="live/engines",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="engines",
     title="The task engine beside stock Spark: cost, latency, recovery",
-    statement="Long-lived tasks with the papers' protocols process a record for a fraction of "
-    "what a micro-batch costs, and restore a killed process in a fraction of a second.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
-    grid={
-        Profile.SMOKE: [point("recovery", TASKS, scheme="active", rate_per_s=200.0)],
-        Profile.QUICK: _QUICK,
-        Profile.PAPER: [*_QUICK, *_FURTHER],
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 23, Profile.PAPER: 180},
-    keeps=lambda point: (
-        KEPT if point["engine"] == TASKS else f"{point['engine']} {point['settings']}"
+    statement=(
+        "Long-lived tasks with the papers' protocols process a record for a fraction of "
+        "what a micro-batch costs, and restore a killed process in a fraction of a second."
     ),
-    run=run,
     table=tabulate,
     draw=draw,
     claims=claims,

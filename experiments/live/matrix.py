@@ -19,15 +19,16 @@ from experiments.live._matrix_figure import CORRELATED, FAILURES, draw_matrix
 from experiments.live._six_nodes import KEPT, SPEC
 from experiments.stock._scale import cluster_spec
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.generators import Repair, exponential, one_target
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import GREY, SCHEMES, Look
 from harness.judging.run import LiveRun, Variant, lacking, measure_each, together
 from harness.measure.recovery import Unrecovered
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -49,6 +50,7 @@ class Contender:
 
 
 STOCK_SPEC = cluster_spec(Profile.SMOKE)
+
 CONTENDERS: Mapping[str, Contender] = {
     "checkpoint": Contender(scheme="checkpoint"),
     "full replication": Contender(scheme="active"),
@@ -59,7 +61,9 @@ CONTENDERS: Mapping[str, Contender] = {
     "stock PPA": Contender(engine=STOCK, scheme="ppa", spec=STOCK_SPEC, away_s=3.0),
 }
 """By what a figure says."""
+
 OURS = tuple(name for name, contender in CONTENDERS.items() if contender.engine == TASKS)
+
 LOOKS: Mapping[str, Look] = {
     name: replace(
         SCHEMES[contender.scheme],
@@ -68,12 +72,17 @@ LOOKS: Mapping[str, Look] = {
     )
     for name, contender in CONTENDERS.items()
 }
+
 BATCH_S = 0.5
+
 TRIGGER_S = 1.0
 """Of the stock engine."""
+
 CHECKPOINT_S = 2.0
+
 AGAIN_S = 5.0
 """From the restart of a Spark worker until executors run on it."""
+
 MARGIN_S = 2.0
 """Nothing fails in the first seconds of a load, nor so shortly before its end that nothing would
 be seen of it."""
@@ -96,15 +105,6 @@ SCALES: Mapping[Profile, Scale] = {
     Profile.QUICK: Scale(load_s=7, kills=(1, 2), warmup_s=0, first_warmup_s=6, settle_s=1),
     Profile.PAPER: Scale(load_s=60, kills=(2, 6), warmup_s=5, first_warmup_s=15, settle_s=5),
 }
-MEASURES = (
-    "latency_p50_s", "latency_p99_s", "twin_latency_p50_s", "throughput_per_s", "accuracy_first",
-    "accuracy_last", "paper_accuracy_first", "paper_accuracy_last", "tentative_share", "cpu_s",
-    "twin_cpu_s", "resident_bytes", "network_bytes", "recovery_s", "recovery_at_least_s",
-    "paper_recovery_s", "recovery_why_not",
-    "detection_s", "output_gap_s", "replicas", "kills_done", "nodes_killed", "output_equals_truth",
-    "output_equals_twin", "contradictions", "difference_from_truth", "difference_from_twin",
-    "results", "uncorrected",
-)  # fmt: skip
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -222,6 +222,50 @@ def at_once(spec: ClusterSpec, rack: str, *, at_s: float, away_s: float | None) 
     )
 
 
+def grid(*, stock: Sequence[str]) -> list[Point]:
+    """Two cells a point, those of the stock engine for these workloads. What can share warm
+    processes stands together."""
+    return [
+        {"workload": workload, "scheme": scheme}
+        for scheme, contender in CONTENDERS.items()
+        for workload in (WORKLOADS if contender.engine == TASKS else stock)
+    ]
+
+
+def _keeps(point: Point) -> str:
+    """The task engine serves every scheme; a stock application serves its own."""
+    contender = CONTENDERS[str(point["scheme"])]
+    return KEPT if contender.engine == TASKS else f"{STOCK} {contender.scheme}"
+
+
+MEASUREMENT = Measurement(
+    id="live/matrix",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: grid(stock=()),
+        Profile.QUICK: grid(stock=()),
+        Profile.PAPER: grid(stock=tuple(WORKLOADS)),
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 30.0, Profile.QUICK: 29.0, Profile.PAPER: 230.0},
+    run=run,
+    scheduling=Scheduling(keeps=_keeps),
+    chooses=["harness.engines.tasks.engine", "harness.engines.structured.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+MEASURES = (
+    "latency_p50_s", "latency_p99_s", "twin_latency_p50_s", "throughput_per_s", "accuracy_first",
+    "accuracy_last", "paper_accuracy_first", "paper_accuracy_last", "tentative_share", "cpu_s",
+    "twin_cpu_s", "resident_bytes", "network_bytes", "recovery_s", "recovery_at_least_s",
+    "paper_recovery_s", "recovery_why_not",
+    "detection_s", "output_gap_s", "replicas", "kills_done", "nodes_killed", "output_equals_truth",
+    "output_equals_twin", "contradictions", "difference_from_truth", "difference_from_twin",
+    "results", "uncorrected",
+)  # fmt: skip
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per cell and repetition, with everything the judge found."""
     cells = results.series("variants", ("workload", "scheme", "repeat", "replicas"))
@@ -237,7 +281,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     draw_matrix(table, figure, LOOKS)
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """For every cell that was run: it was really broken, and its stable output is the twin's. Then
     what the schemes promise. A stock engine that stalled has lost nothing yet and is told of by a
     sentence of its own."""
@@ -250,7 +294,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
     ]
 
 
-def _cells(table: pd.DataFrame) -> list[Claim]:
+def _cells(table: pd.DataFrame) -> list[Verdict]:
     found = []
     for (workload, scheme, failures), rows in table.groupby(
         ["workload", "scheme", "failures"], sort=False
@@ -262,7 +306,7 @@ def _cells(table: pd.DataFrame) -> list[Claim]:
         )
         killed = pd.to_numeric(rows["kills_done"]) >= 1
         found.append(
-            Claim(
+            Verdict(
                 text=f"{WORKLOADS[str(workload)].label}, {scheme}, {failures}: processes were "
                 "really killed, and the stable output equals the twin's and the ground truth",
                 kind=ClaimKind.INVARIANT,
@@ -278,7 +322,7 @@ def _cells(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def _stock(table: pd.DataFrame, stalled: pd.Series[bool]) -> list[Claim]:
+def _stock(table: pd.DataFrame, stalled: pd.Series[bool]) -> list[Verdict]:
     theirs = table[~table["scheme"].isin(OURS)]
     if not len(theirs):
         return []
@@ -287,7 +331,7 @@ def _stock(table: pd.DataFrame, stalled: pd.Series[bool]) -> list[Claim]:
         for row in table[stalled].to_dict("records")
     ]
     return [
-        Claim(
+        Verdict(
             text="The stock engine goes on after the failures in every cell",
             kind=ClaimKind.HYPOTHESIS,
             held=not cells,
@@ -296,7 +340,7 @@ def _stock(table: pd.DataFrame, stalled: pd.Series[bool]) -> list[Claim]:
     ]
 
 
-def _query_level(table: pd.DataFrame) -> list[Claim]:
+def _query_level(table: pd.DataFrame) -> list[Verdict]:
     """PPA as a Spark user can have it: judged where the first query was hit."""
     mine = table[table["scheme"] == "stock PPA"]
     if not len(mine):
@@ -305,7 +349,7 @@ def _query_level(table: pd.DataFrame) -> list[Claim]:
     gaps_s = _means(table, "output_gap_s", stock)
     left = pd.to_numeric(mine["uncorrected"])
     return [
-        Claim(
+        Verdict(
             text="Every tentative result of the second query was replaced by a stable one",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((left == 0).all()),
@@ -314,7 +358,7 @@ def _query_level(table: pd.DataFrame) -> list[Claim]:
                 "left": left.tolist(),
             },
         ),
-        Claim(
+        Verdict(
             text="With a second, smaller query on the other rack the stock engine's output stops "
             "for less long than with one query over both",
             kind=ClaimKind.HYPOTHESIS,
@@ -324,13 +368,13 @@ def _query_level(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _promises(table: pd.DataFrame) -> list[Claim]:
+def _promises(table: pd.DataFrame) -> list[Verdict]:
     table = table[table["scheme"].isin(OURS)]
     back = _means(table, "paper_recovery_s")
     spent = _means(table, "twin_cpu_s")
     lost = _means(table, "paper_accuracy_first")
     return [
-        Claim(
+        Verdict(
             text="With full replication all tasks are back sooner than with checkpoints alone",
             kind=ClaimKind.HYPOTHESIS,
             held=_less(back, "full replication", "checkpoint"),
@@ -339,13 +383,13 @@ def _promises(table: pd.DataFrame) -> list[Claim]:
                 "mean_s_as_a_user_sees_it": _means(table, "recovery_s"),
             },
         ),
-        Claim(
+        Verdict(
             text="PPA spends less processor time than full replication",
             kind=ClaimKind.HYPOTHESIS,
             held=_less(spent, "PPA", "full replication"),
             measured={"mean_processor_s_of_the_twin": spent},
         ),
-        Claim(
+        Verdict(
             text="Where output goes on without what is lost, its first versions are less accurate",
             kind=ClaimKind.HYPOTHESIS,
             held=_less(lost, "PPA", "checkpoint"),
@@ -370,24 +414,8 @@ def _less(means: Mapping[str, float | None], one: str, other: str) -> bool | Non
     return None if first is None or second is None else first < second
 
 
-def grid(*, stock: Sequence[str]) -> list[Point]:
-    """Two cells a point, those of the stock engine for these workloads. What can share warm
-    processes stands together."""
-    return [
-        {"workload": workload, "scheme": scheme}
-        for scheme, contender in CONTENDERS.items()
-        for workload in (WORKLOADS if contender.engine == TASKS else stock)
-    ]
-
-
-def _keeps(point: Point) -> str:
-    """The task engine serves every scheme; a stock application serves its own."""
-    contender = CONTENDERS[str(point["scheme"])]
-    return KEPT if contender.engine == TASKS else f"{STOCK} {contender.scheme}"
-
-
 EXPERIMENT = Experiment(
-    id="live/matrix",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="matrix",
     title="Four workloads, four schemes, two models of failure",
@@ -395,17 +423,6 @@ EXPERIMENT = Experiment(
         "Beyond the papers: every workload of theirs under every scheme of theirs, on one engine, "
         "judged by one judge."
     ),
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine", "harness.engines.structured.engine"],
-    grid={
-        Profile.SMOKE: grid(stock=()),
-        Profile.QUICK: grid(stock=()),
-        Profile.PAPER: grid(stock=tuple(WORKLOADS)),
-    },
-    keeps=_keeps,
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 30.0, Profile.QUICK: 29.0, Profile.PAPER: 230.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

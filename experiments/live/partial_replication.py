@@ -20,10 +20,11 @@ from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Shape,
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
 from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, stamp
 from harness.judging.run import Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -31,17 +32,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
+
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
+
 INTERVALS_S = {Profile.SMOKE: (15,), Profile.QUICK: (5, 15), Profile.PAPER: (5, 10, 15, 20, 30)}
+
 LONGEST_ALONE_PER_S = 2_000
 """At this rate the live runs of quick have the longest of these intervals alone."""
+
 PHASE = 0.9
 """Of the checkpoint interval, where the kill falls."""
+
 FULL_S = 35
 """Every task's window is full: each gets its input from the first second on."""
+
 AFTER_S = 15
+
 TENTATIVE = "first tentative output"
-MUCH = 2.0
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -123,6 +130,25 @@ def _frame(rows: Sequence[tuple[str, int, str, float | None]]) -> pd.DataFrame:
     return frame.astype({"latency_s": float})
 
 
+def grid(rates: Sequence[int]) -> list[Point]:
+    return [{"rate": rate, "engine": engine} for engine in (SIMULATED, PACED) for rate in rates]
+
+
+MEASUREMENT = Measurement(
+    id="live/partial-replication",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: grid(RATES[:1]), Profile.QUICK: grid(RATES), Profile.PAPER: grid(RATES)},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 45.0, Profile.PAPER: 1500.0},
+    run=run,
+    scheduling=Scheduling(keeps=_topology.kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+MUCH = 2.0
+
 POINT = ["engine", "rate"]
 
 
@@ -177,7 +203,7 @@ def _looks() -> dict[str, tuple[str, str, str]]:
     return {**LOOKS, f"PPA-0.5, {TENTATIVE}": (BLACK, "*", "-.")}
 
 
-def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
+def claims(table: Mapping[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; the order of the series; how much earlier tentative output is there."""
     latencies = table["latencies"]
     live = latencies[latencies["engine"] == PACED]
@@ -191,19 +217,19 @@ def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
     numbers = {str(name): found[name].round(3).tolist() for name in _looks()}
     return [
         equal_output(table["passes"]),
-        Claim(
+        Verdict(
             text="PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0",
             kind=ClaimKind.PAPER,
             held=bool(ordered.all()) if measured else None,
             measured=numbers,
         ),
-        Claim(
+        Verdict(
             text="The active half of PPA-0.5 is back much earlier than all of its tasks",
             kind=ClaimKind.PAPER,
             held=bool((half >= MUCH).all()) if measured else None,
             measured={"factors": half.round(1).tolist(), "needed": MUCH},
         ),
-        Claim(
+        Verdict(
             text="Tentative output begins up to ten times earlier than all tasks are back",
             kind=ClaimKind.PAPER,
             held=bool(earlier.max() >= UP_TO) if measured else None,
@@ -218,10 +244,10 @@ def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
     ]
 
 
-def _corrected(passes: pd.DataFrame) -> Claim:
+def _corrected(passes: pd.DataFrame) -> Verdict:
     """Also where the plan is empty: then nothing may be tentative but what is corrected."""
     left = pd.to_numeric(passes["uncorrected"]) if len(passes) else pd.Series(dtype=float)
-    return Claim(
+    return Verdict(
         text="Every tentative result was replaced by a stable one in the end",
         kind=ClaimKind.INVARIANT,
         held=bool((left == 0).all()) if len(left) else None,
@@ -232,12 +258,8 @@ def _corrected(passes: pd.DataFrame) -> Claim:
     )
 
 
-def grid(rates: Sequence[int]) -> list[Point]:
-    return [{"rate": rate, "engine": engine} for engine in (SIMULATED, PACED) for rate in rates]
-
-
 EXPERIMENT = Experiment(
-    id="live/partial-replication",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.CONFERENCE,
     figure="Figure 10 (TKDE: 12), live and simulated",
     title="A correlated failure with PPA: recovery latency and tentative output, live",
@@ -245,13 +267,6 @@ EXPERIMENT = Experiment(
         "PPA-1.0 recovers before PPA-0.5, that before PPA-0; tentative output begins up to ten "
         "times earlier than all tasks are back."
     ),
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=_topology.kept,
-    grid={Profile.SMOKE: grid(RATES[:1]), Profile.QUICK: grid(RATES), Profile.PAPER: grid(RATES)},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 40.0, Profile.QUICK: 45.0, Profile.PAPER: 1500.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -21,13 +21,14 @@ import pandas as pd
 from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import SPEC, kept
 from experiments.stock.partition import FAILURES, schedule
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import Action
 from harness.engines.base import EventKind, Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import GREY, ORANGE, SCHEMES, Look, stamp
 from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from workloads.base import Workload
@@ -42,11 +43,15 @@ CONTENDERS: Mapping[str, str] = {
     "PPA": "ppa",
 }
 """What a figure says, and the engine's scheme."""
+
 LOOKS: Mapping[str, Look] = {
     name: replace(SCHEMES[scheme], label=name) for name, scheme in CONTENDERS.items()
 }
+
 WORKLOAD, RATE_PER_S = "word-count", 500.0
+
 BATCH_S, CHECKPOINT_S = 0.5, 2.0
+
 SUSPECT_S, HEARTBEAT_S = 1.0, 0.25
 
 
@@ -73,15 +78,6 @@ SCALES: Mapping[Profile, Scale] = {
     Profile.QUICK: Scale(fail_at_s=3, down_s=10, load_s=15, settle_s=1, first_warmup_s=5),
     Profile.PAPER: Scale(fail_at_s=20, down_s=10, load_s=60, settle_s=5, first_warmup_s=15),
 }  # fmt: skip
-LATE_NOTICE_S = 1.0
-"""By how much a loaded machine may be late to notice a silence. Fixed on 2026-11-22."""
-MEASURES = (
-    "failures_planned", "failures_done", "failure_lateness_s", "failed_at_s", "down_s",
-    "output_equals_truth", "output_equals_twin", "difference_from_truth", "difference_from_twin",
-    "contradictions", "uncorrected", "results", "duplicates", "tentative", "corrections",
-    "delivered_meanwhile", "fenced", "detection_s", "detected_by", "paper_recovery_s",
-    "recovery_s", "recovery_at_least_s", "output_gap_s", "paper_accuracy_first", "load_s",
-)  # fmt: skip
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -158,6 +154,32 @@ def _beyond(outcome: Outcome, down_s: float) -> dict[str, Any]:
     }
 
 
+MEASUREMENT = Measurement(
+    id="live/partition",
+    origin=Origin.MEASURED,
+    grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 210, Profile.PAPER: 700},
+    run=run,
+    scheduling=Scheduling(keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+    actions=frozenset({Action.CUT, Action.HEAL}),
+)
+
+# Shown: no record depends on what follows.
+
+LATE_NOTICE_S = 1.0
+"""By how much a loaded machine may be late to notice a silence. Fixed on 2026-11-22."""
+
+MEASURES = (
+    "failures_planned", "failures_done", "failure_lateness_s", "failed_at_s", "down_s",
+    "output_equals_truth", "output_equals_twin", "difference_from_truth", "difference_from_twin",
+    "contradictions", "uncorrected", "results", "duplicates", "tentative", "corrections",
+    "delivered_meanwhile", "fenced", "detection_s", "detected_by", "paper_recovery_s",
+    "recovery_s", "recovery_at_least_s", "output_gap_s", "paper_accuracy_first", "load_s",
+)  # fmt: skip
+
+
 def table(results: Results) -> Mapping[str, pd.DataFrame]:
     """``runs``: a row per run, scheme and failure. ``timeline``: a row per run, scheme, failure,
     pass and half second."""
@@ -166,7 +188,7 @@ def table(results: Results) -> Mapping[str, pd.DataFrame]:
     return {"runs": frame.reindex(columns=columns), "timeline": results.series("timeline")}
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
     """Nothing is lost, doubled or contradicted; then what silence costs."""
     runs = tables["runs"]
     return [
@@ -201,8 +223,8 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     ]
 
 
-def _invariant(text: str, kept: pd.Series[bool], runs: pd.DataFrame, column: str) -> Claim:
-    return Claim(
+def _invariant(text: str, kept: pd.Series[bool], runs: pd.DataFrame, column: str) -> Verdict:
+    return Verdict(
         text=text,
         kind=ClaimKind.INVARIANT,
         held=bool(kept.all()) if len(runs) else None,
@@ -217,12 +239,12 @@ def _by_run(runs: pd.DataFrame, column: str) -> dict[str, Any]:
     }
 
 
-def _silence(runs: pd.DataFrame) -> Claim:
+def _silence(runs: pd.DataFrame) -> Verdict:
     silent = runs[runs["failure"].isin(["cut off", "frozen"])]
     took = pd.to_numeric(silent["detection_s"])
     # The last heartbeat may have come just before the failure, or a whole interval before it.
     bounds = (SUSPECT_S - HEARTBEAT_S, SUSPECT_S + HEARTBEAT_S + LATE_NOTICE_S)
-    return Claim(
+    return Verdict(
         text=f"A rack that is cut off or frozen is given up {bounds[0]:g} to {bounds[1]:g} s later",
         kind=ClaimKind.HYPOTHESIS,
         held=bool(took.between(*bounds).all()) if len(took) and took.notna().all() else None,
@@ -230,14 +252,14 @@ def _silence(runs: pd.DataFrame) -> Claim:
     )
 
 
-def _told(runs: pd.DataFrame) -> Claim:
+def _told(runs: pd.DataFrame) -> Verdict:
     took = {
         failure: [_number(value) for value in runs.loc[runs["failure"] == failure, "detection_s"]]
         for failure in FAILURES
     }
     silent, killed = [*took["cut off"], *took["frozen"]], took["killed"]
     whole = all(took.values()) and None not in (*silent, *killed)
-    return Claim(
+    return Verdict(
         text="A killed rack is noticed sooner than one that falls silent: its connections close",
         kind=ClaimKind.HYPOTHESIS,
         held=max(filter(None, killed)) < min(filter(None, silent)) if whole else None,
@@ -249,13 +271,13 @@ def _number(value: Any) -> float | None:
     return None if pd.isna(value) else float(value)
 
 
-def _goes_on(runs: pd.DataFrame) -> Claim:
+def _goes_on(runs: pd.DataFrame) -> Verdict:
     """Late results still come while the rack is away, so their number alone tells nothing."""
     gaps = runs.assign(gap_s=pd.to_numeric(runs["output_gap_s"]))
     means = gaps.groupby("scheme")["gap_s"].mean().to_dict()
     both = {"checkpoint", "full replication"} <= set(means)
     whole = both and gaps["gap_s"].notna().all()
-    return Claim(
+    return Verdict(
         text="The output stops for a shorter time under full replication than with checkpoints",
         kind=ClaimKind.HYPOTHESIS,
         held=bool(means["full replication"] < means["checkpoint"]) if whole else None,
@@ -304,19 +326,14 @@ def _panel(axes: Axes, timeline: pd.DataFrame, run: pd.Series[Any]) -> None:
 
 
 EXPERIMENT = Experiment(
-    id="live/partition",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="partition, task engine",
     title="A rack cut off the network, frozen, or killed, under the papers' schemes",
-    statement="The papers break nodes by killing them. A rack that falls silent and comes back is "
-    "harder: its copies must be replaced, and count for nothing when they are back.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    grid={profile: [{"rate_per_s": RATE_PER_S}] for profile in Profile},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 210, Profile.PAPER: 700},
-    keeps=kept,
-    run=run,
+    statement=(
+        "The papers break nodes by killing them. A rack that falls silent and comes back is "
+        "harder: its copies must be replaced, and count for nothing when they are back."
+    ),
     table=table,
     draw=draw,
     claims=claims,
@@ -333,6 +350,5 @@ EXPERIMENT = Experiment(
         "because each of the three says something only beside the others.",
     ),
     figure_size_in=(9.5, 6.5),
-    actions=frozenset({Action.CUT, Action.HEAL}),
     smoke_covered_by="stock/worker-kill",
 )

@@ -25,9 +25,10 @@ from experiments.live._measured_costs import (
 )
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -40,22 +41,29 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
+
 DEPTH = 4
+
 SETTLE_S = 2.0
 """Of the pass without failures, until copies are placed."""
+
 QUIET_S = {Profile.SMOKE: 8.0, Profile.QUICK: 8.0, Profile.PAPER: 30.0}
+
 TURN_S = 1.2
 """In the pass without failures: how often replicas move from one counter to the other, seldom
 enough for a node to have a reader ready again, as it has when something fails."""
+
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 60}
+
 SETTLED_S = 6
 """Virtual seconds before the first simulated kill: whole checkpoint intervals."""
+
 BACK_S = 0.7
 """A killed node is away for so long, as live on an idle machine; nothing waits for it."""
-NEAR = 0.25
-"""The error that is allowed in the median. Fixed before measuring."""
+
 FOLLOWED_S = 2.0
 """Virtual seconds from a kill on: less than until the next one."""
+
 STEPS = {"there_ms": "until a primary is there", "ready_ms": "until it has its state",
          "takeover_ms": "until it is where the other was"}  # fmt: skip
 """Columns, in milliseconds from detection, and what they stand for."""
@@ -225,6 +233,36 @@ def simulated_kills(
     )
 
 
+def steps(table: pd.DataFrame) -> pd.DataFrame:
+    """By scheme, rate and how: the median of what each of `STEPS` took after the one before."""
+    known = table.reindex(columns=["scheme", "rate_per_s", "how", *STEPS]).dropna()
+    took = known[list(STEPS)].diff(axis=1).fillna(known[["there_ms"]])
+    return took.groupby([known["scheme"], known["rate_per_s"], known["how"]]).median()
+
+
+_ALL: list[Point] = [
+    {"scheme": scheme, "rate_per_s": rate}
+    for scheme in ("active", "checkpoint")
+    for rate in (2_000.0, 20_000.0)
+]
+
+MEASUREMENT = Measurement(
+    id="live/predicted",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL[::2], Profile.PAPER: _ALL},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 40, Profile.PAPER: 250},
+    run=run,
+    scheduling=Scheduling(keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+NEAR = 0.25
+"""The error that is allowed in the median. Fixed before measuring."""
+
+
 def tabulate(results: Results) -> pd.DataFrame:
     """A row per kill: ``how`` is live or simulated."""
     columns = ["scheme", "rate_per_s", "failures"]
@@ -242,13 +280,6 @@ def pairs(table: pd.DataFrame) -> pd.DataFrame:
         index=["scheme", "rate_per_s"], columns="how", values="takeover_ms", aggfunc="median"
     ).reindex(columns=["live", "simulated"])
     return found.assign(error=(found["simulated"] - found["live"]).abs() / found["live"])
-
-
-def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """By scheme, rate and how: the median of what each of `STEPS` took after the one before."""
-    known = table.reindex(columns=["scheme", "rate_per_s", "how", *STEPS]).dropna()
-    took = known[list(STEPS)].diff(axis=1).fillna(known[["there_ms"]])
-    return took.groupby([known["scheme"], known["rate_per_s"], known["how"]]).median()
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
@@ -294,20 +325,20 @@ def _draw_steps(axes: Axes, took: pd.DataFrame) -> None:
         not_measured(axes)
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """Right output, and how far both are apart."""
     live = table[table["how"] == "live"]
     wrong = int(live["failures"].max()) if len(live) else None
     errors = pairs(table)["error"].dropna() if len(table) else pd.Series(dtype=float)
     error = float(errors.median()) if len(errors) else None
     return [
-        Claim(
+        Verdict(
             text="Stable output under kills equals every batch computed once and in order.",
             kind=ClaimKind.INVARIANT,
             held=None if wrong is None else wrong == 0,
             measured={"wrong": wrong, "kills": len(live)},
         ),
-        Claim(
+        Verdict(
             text="Given the costs of this machine, the simulator says live recovery latencies "
             "within 25 % (median over schemes and rates).",
             kind=ClaimKind.HYPOTHESIS,
@@ -355,26 +386,15 @@ def _apart_most(table: pd.DataFrame) -> str | None:
     )
 
 
-_ALL: list[Point] = [
-    {"scheme": scheme, "rate_per_s": rate}
-    for scheme in ("active", "checkpoint")
-    for rate in (2_000.0, 20_000.0)
-]
-
 EXPERIMENT = Experiment(
-    id="live/predicted",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="predicted",
     title="Recovery latency, predicted by the simulator from this machine's costs, and measured",
-    statement="The simulator runs the engine's own protocol code: given what messages, readers, "
-    "orders, checkpoints and operators cost here, it says how long a recovery takes.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    grid={Profile.SMOKE: _ALL[:1], Profile.QUICK: _ALL[::2], Profile.PAPER: _ALL},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 40, Profile.PAPER: 250},
-    keeps=kept,
-    run=run,
+    statement=(
+        "The simulator runs the engine's own protocol code: given what messages, readers, "
+        "orders, checkpoints and operators cost here, it says how long a recovery takes."
+    ),
     table=tabulate,
     draw=draw,
     claims=claims,

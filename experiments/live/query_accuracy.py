@@ -23,14 +23,15 @@ from experiments.live._judged import equal_output, passes_of
 from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
@@ -50,18 +51,17 @@ if TYPE_CHECKING:
 
 HERE, THERE = range(3), range(3, 6)
 """The nodes of the primaries, and those of the replicas."""
+
 BATCH_S = 0.5
+
 KILL_AT_S = 4.0
+
 LATE_S = 0.2
 """After nodes are back, in which nothing has come from them yet: a process has to find its
 checkpoints and to read what it has missed, which took no less than 0.4 s where it was measured. A
 window that ends when they come back has its result within that time."""
+
 START_US = 1_800_000_000_000_000
-CLOSE = 0.15
-"""Accuracy is "quite close" to a metric if they are on the average no further apart."""
-ALIKE = 0.1
-"""Measured and computed accuracy agree if they are on the average no further apart."""
-COLOURS = {"of": BLUE, "ic": VERMILION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +92,14 @@ def query(name: str, seed: int, *, windows_s: Mapping[str, float] = WINDOWS_S) -
 
 QUICKER = 6.0
 """Q2's clock against the papers', so that a short window holds a score of incidents."""
+
 QUERIES = ("Q1", "Q2")
+
 RATIOS: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (0.6,),
     Profile.QUICK: (0.3, 0.6),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
-
 
 CONTESTED: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (),
@@ -106,6 +107,7 @@ CONTESTED: Mapping[Profile, Sequence[float]] = {
     Profile.PAPER: (0.2, 0.3, 0.4, 0.5, 0.6, 0.8),
 }
 """The budgets for which the planners are compared."""
+
 Plans = dict[tuple[str, float], ReplicationPlan]
 """By who made them (SA for an objective, or a planner, for OF), and by the ratio."""
 
@@ -269,6 +271,30 @@ class Computed:
         return local_accuracy(self._workload, delivered, self._accurate)
 
 
+GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
+
+MEASUREMENT = Measurement(
+    id="live/query-accuracy",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 800.0},
+    run=run,
+    scheduling=Scheduling(beside=True, keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+CLOSE = 0.15
+"""Accuracy is "quite close" to a metric if they are on the average no further apart."""
+
+ALIKE = 0.1
+"""Measured and computed accuracy agree if they are on the average no further apart."""
+
+COLOURS = {"of": BLUE, "ic": VERMILION}
+
+
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """``plans``: per query, objective and ratio the plan's value, measured and computed accuracy;
     ``passes``: what the judge says of each pass."""
@@ -318,7 +344,7 @@ def _draw_objective(axes: Axes, part: pd.DataFrame, objective: Objective) -> Non
         )  # fmt: skip
 
 
-def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
+def claims(table: Mapping[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; what predicts accuracy; and whether the computed accuracy is the measured."""
     plans = table["plans"].dropna()
 
@@ -332,31 +358,31 @@ def claims(table: Mapping[str, pd.DataFrame]) -> list[Claim]:
     known = [value for value in q1.values() if value is not None]
     return [
         equal_output(table["passes"]),
-        Claim(
+        Verdict(
             text="On Q1 both OF and IC predict the accuracy well",
             kind=ClaimKind.PAPER,
             held=max(known) <= CLOSE if len(known) == len(q1) else None,
             measured={"mean_distance": q1, "tolerance": CLOSE},
         ),
-        Claim(
+        Verdict(
             text="On Q2 the accuracy is generally quite close to OF",
             kind=ClaimKind.PAPER,
             held=None if q2 is None else q2 <= CLOSE,
             measured={"mean_distance": q2, "tolerance": CLOSE},
         ),
-        Claim(
+        Verdict(
             text="On Q1, read favourably: the accuracy rises with OF and IC",
             kind=ClaimKind.PAPER,
             held=_rises(plans, "Q1", "of", "ic"),
             measured=_along(plans, "Q1"),
         ),
-        Claim(
+        Verdict(
             text="On Q2 the accuracy of plans for IC does not rise with IC",
             kind=ClaimKind.PAPER,
             held=None if (rises := _rises(plans, "Q2", "ic")) is None else not rises,
             measured=_along(plans, "Q2"),
         ),
-        Claim(
+        Verdict(
             text="The accuracy of live tentative output is the one computed without a cluster",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(alike.mean() <= ALIKE) if len(alike) else None,
@@ -389,9 +415,8 @@ def _along(plans: pd.DataFrame, query: str) -> dict[str, list[float]]:
     }
 
 
-GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
 EXPERIMENT = Experiment(
-    id="live/query-accuracy",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.CONFERENCE,
     figure="Figure 12 (TKDE: 14), live and computed",
     title="OF and IC against the accuracy of live tentative output",
@@ -399,14 +424,6 @@ EXPERIMENT = Experiment(
         "On Q1 both OF and IC predict the accuracy well; on Q2 accuracy is generally quite close "
         "to OF."
     ),
-    origin=Origin.MEASURED,
-    patient=True,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=kept,
-    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 80.0, Profile.QUICK: 110.0, Profile.PAPER: 800.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -16,17 +16,20 @@ from experiments.live._judged import equal_output, passes_of
 from experiments.live.query_accuracy import QUERIES, means_by
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.results.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Shown: no record depends on what follows.
+
 CLOSE = 0.1
 """SA is "quite close" to DP if it is nowhere further below it than this; a live run's accuracy is
 that of a few windows."""
+
 MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 
@@ -62,7 +65,7 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     stamp(figure, "6 nodes of 2 racks on one machine; a rack killed for seconds")
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; SA near DP, greedy last, by measured accuracy."""
     plans = tables["plans"]
     wide = plans.pivot_table(index=["query", "ratio"], columns="planner", values="measured")
@@ -77,13 +80,13 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
     }
     return [
         equal_output(tables["passes"]),
-        Claim(
+        Verdict(
             text="SA is quite close to DP in the accuracy of live output",
             kind=ClaimKind.PAPER,
             held=bool(behind.max() <= CLOSE) if whole else None,
             measured={**numbers, "tolerance": CLOSE},
         ),
-        Claim(
+        Verdict(
             text="Greedy has the worst accuracy of live output for both queries",
             kind=ClaimKind.PAPER,
             held=bool(last.all() and strictly.groupby("query").any().all()) if whole else None,
@@ -93,20 +96,12 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="live/query-fidelity",
+    measurement=query_accuracy.MEASUREMENT,
+    name="live/query-fidelity",
     paper="Faultline, beside " + _random.CONFERENCE,
     figure="Figure 13 (TKDE: 15), live",
     title="Plans of DP, SA and greedy by the accuracy of live tentative output",
     statement="SA is quite close to DP, which is optimal; greedy has the worst performance.",
-    origin=Origin.MEASURED,
-    patient=query_accuracy.EXPERIMENT.patient,
-    chooses=query_accuracy.EXPERIMENT.chooses,
-    keeps=query_accuracy.EXPERIMENT.keeps,
-    runs_of=query_accuracy.EXPERIMENT.id,
-    grid=query_accuracy.EXPERIMENT.grid,
-    repeats=query_accuracy.EXPERIMENT.repeats,
-    seconds_per_run=query_accuracy.EXPERIMENT.seconds_per_run,
-    run=query_accuracy.EXPERIMENT.run,
     table=table,
     draw=draw,
     claims=claims,

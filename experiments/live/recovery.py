@@ -25,9 +25,10 @@ from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE, draw
 from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.judging.run import Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALL_PLACES = "all"
+
 Row = tuple[str, str, str, float | None]
 """Contender, failure, place and latency."""
+
 CONTENDERS: Mapping[str, Contender] = {
     # As in the papers sources stay: the 15 backup nodes have room for the synthetic tasks.
     "Active-5s": Contender(scheme="rppg", trim_s=5, plan=SYNTHETIC),
@@ -45,11 +48,6 @@ CONTENDERS: Mapping[str, Contender] = {
     "Storm": Contender(scheme="replay"),
 }
 """In the order of the papers' legend; seconds are the papers'."""
-MUCH = 5.0
-"""Active is "much lower" if the passive ways take at least so many times as long."""
-PROPORTION = (1.5, 2.5)
-"""Twice the rate, about twice the latency."""
-RAPIDLY = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +91,18 @@ SCALES: Mapping[Profile, Scale] = {
     ),
     Profile.PAPER: Scale(faster=1, first_warmup_s=10),
 }
+
 AFTER_S = 15
 """Of load after the last kill."""
+
 STORM_APART_S = 30
 """Between two single failures of a pass without checkpoints, at least."""
-LONGEST_S = max(each.checkpoint_s for each in CONTENDERS.values())
 
+LONGEST_S = max(each.checkpoint_s for each in CONTENDERS.values())
 
 PHASES = (0.4, 0.65, 0.9, 0.15)
 """Of the longest checkpoint interval, where single kills fall, one level after the other."""
+
 LATE = 0.9
 """And the correlated one."""
 
@@ -241,6 +242,46 @@ def _latencies(rows: Sequence[Row]) -> pd.DataFrame:
     return frame.astype({"latency_s": float})
 
 
+_FEW: Sequence[tuple[int, int]] = ((10, 1_000), (10, 2_000), (30, 1_000))
+
+
+def grid() -> dict[Profile, Sequence[Point]]:
+    def cells(engines: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[Point]:
+        return [
+            {"engine": engine, "window_s": window_s, "rate": rate}
+            for engine in engines
+            for window_s, rate in cells
+        ]
+
+    every = (*_FEW, (30, 2_000))
+    return {
+        Profile.SMOKE: cells((SIMULATED, PACED), _FEW[:1]),
+        Profile.QUICK: [*cells((SIMULATED, PACED), _FEW), *cells((LIVE,), _FEW[1:2])],
+        Profile.PAPER: cells((SIMULATED, PACED, LIVE), every),
+    }
+
+
+MEASUREMENT = Measurement(
+    id="live/recovery",
+    origin=Origin.MEASURED,
+    grid=grid(),
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 48.0, Profile.PAPER: 1200.0},
+    run=run,
+    scheduling=Scheduling(keeps=_topology.kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+MUCH = 5.0
+"""Active is "much lower" if the passive ways take at least so many times as long."""
+
+PROPORTION = (1.5, 2.5)
+"""Twice the rate, about twice the latency."""
+
+RAPIDLY = 1.5
+
 POINT = ["engine", "window_s", "rate"]
 
 
@@ -268,7 +309,7 @@ def draw(table: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     draw_latencies(table["latencies"], figure)
 
 
-def claims(table: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+def claims(table: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
     """Nothing lost; the papers' sentences, on the live runs with the declared speed; and how far
     the simulated and the measured are apart."""
     latencies = table["latencies"]
@@ -298,11 +339,11 @@ def _by_engine(latencies: pd.DataFrame) -> pd.DataFrame:
     return latencies.set_index([*CELL, "contender", "engine"])["mean"].unstack("engine")
 
 
-def _active(latencies: pd.DataFrame, engine: str) -> Claim:
+def _active(latencies: pd.DataFrame, engine: str) -> Verdict:
     mine = latencies[latencies["engine"] == engine]
     means = _by_contender(mine).reindex(columns=list(CONTENDERS))
     factor = means.drop(columns="Active-5s").min(axis=1) / means["Active-5s"]
-    return Claim(
+    return Verdict(
         text=f"Active replication recovers much faster than Checkpoint and Storm ({engine})",
         kind=ClaimKind.PAPER,
         held=bool((factor >= MUCH).all()) if len(factor) and factor.notna().all() else None,
@@ -310,11 +351,11 @@ def _active(latencies: pd.DataFrame, engine: str) -> Claim:
     )
 
 
-def _grows_with_rate(means: pd.DataFrame) -> Claim:
+def _grows_with_rate(means: pd.DataFrame) -> Verdict:
     rates = {rate: means.xs(rate, level="rate") for rate in (1_000, 2_000) if _has(means, rate)}
     growth = (rates[2_000] / rates[1_000]).dropna(how="all") if len(rates) == 2 else pd.DataFrame()
     passive = growth.drop(columns="Active-5s", errors="ignore")
-    return Claim(
+    return Verdict(
         text="Checkpoint and Storm grow in proportion to the rate",
         kind=ClaimKind.PAPER,
         held=bool(((passive >= PROPORTION[0]) & (passive <= PROPORTION[1])).to_numpy().all())
@@ -333,9 +374,9 @@ def _has(means: pd.DataFrame, rate: int) -> bool:
     return len(means) > 0 and rate in means.index.get_level_values("rate")
 
 
-def _ordered(means: pd.DataFrame, longer: str, shorter: str, text: str) -> Claim:
+def _ordered(means: pd.DataFrame, longer: str, shorter: str, text: str) -> Verdict:
     both = means[[longer, shorter]].dropna() if {longer, shorter} <= set(means) else pd.DataFrame()
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=bool((both[longer] > both[shorter]).all()) if len(both) else None,
@@ -343,10 +384,10 @@ def _ordered(means: pd.DataFrame, longer: str, shorter: str, text: str) -> Claim
     )
 
 
-def _storm_grows(means: pd.DataFrame) -> Claim:
+def _storm_grows(means: pd.DataFrame) -> Verdict:
     by = means["Storm"].unstack("window_s").dropna() if "Storm" in means else pd.DataFrame()
     both = {10.0, 30.0} <= set(by)
-    return Claim(
+    return Verdict(
         text="Storm takes longer with 30 s windows than with 10 s windows",
         kind=ClaimKind.PAPER,
         held=bool((by[30.0] > by[10.0]).all()) if both and len(by) else None,
@@ -354,13 +395,13 @@ def _storm_grows(means: pd.DataFrame) -> Claim:
     )
 
 
-def _storm_or_checkpoint(means: pd.DataFrame) -> Claim:
+def _storm_or_checkpoint(means: pd.DataFrame) -> Verdict:
     """After a correlated failure, as in Fig. 8."""
     whole = {"Storm", "CKP-30s"} <= set(means) and CORRELATED in means.index
     short = means.loc[CORRELATED] if whole else pd.DataFrame()
     if whole:
         short = short[short.index.get_level_values("window_s") == 10]
-    return Claim(
+    return Verdict(
         text="With 10 s windows Storm is faster than Checkpoint with a 30 s interval when all "
         "nodes fail",
         kind=ClaimKind.PAPER,
@@ -369,27 +410,8 @@ def _storm_or_checkpoint(means: pd.DataFrame) -> Claim:
     )
 
 
-_FEW: Sequence[tuple[int, int]] = ((10, 1_000), (10, 2_000), (30, 1_000))
-
-
-def grid() -> dict[Profile, Sequence[Point]]:
-    def cells(engines: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[Point]:
-        return [
-            {"engine": engine, "window_s": window_s, "rate": rate}
-            for engine in engines
-            for window_s, rate in cells
-        ]
-
-    every = (*_FEW, (30, 2_000))
-    return {
-        Profile.SMOKE: cells((SIMULATED, PACED), _FEW[:1]),
-        Profile.QUICK: [*cells((SIMULATED, PACED), _FEW), *cells((LIVE,), _FEW[1:2])],
-        Profile.PAPER: cells((SIMULATED, PACED, LIVE), every),
-    }
-
-
 EXPERIMENT = Experiment(
-    id="live/recovery",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.CONFERENCE,
     figure="Figures 7 and 8 (TKDE: 8 and 9), live and simulated",
     title="Recovery latency of one and of all failed nodes, live and simulated",
@@ -397,13 +419,6 @@ EXPERIMENT = Experiment(
         "Active is much faster than passive and hardly depends on window and rate; Checkpoint "
         "grows with rate and interval, Storm with rate and window."
     ),
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=_topology.kept,
-    grid=grid(),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 60.0, Profile.QUICK: 48.0, Profile.PAPER: 1200.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

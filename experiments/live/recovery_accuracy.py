@@ -31,12 +31,13 @@ from experiments.live.query_accuracy import (
 )
 from experiments.ppa import _random
 from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.engines.base import Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import PLANNERS, stamp
 from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.incremental import fidelity_curve
 from harness.planning.planners import recovery_order
 from harness.results.record import Outcome, Point, Profile
@@ -48,12 +49,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NODES = len(SPEC.node_names)
+
 FIRST_S = 2.5
 """From the kill until the first nodes are back: longer than a process needs to start."""
+
 SETTLE_S = 1.5
 """After an arrival, in which tasks are restored: no window counts that begins in it."""
+
 WINDOWS_S = {"Q1": 2.0, "Q2": 4.0}
 """Shorter than in `live/query-accuracy`, so that whole windows fit between two arrivals."""
+
 CHECKPOINT_S = 2.0
 
 
@@ -174,6 +179,22 @@ def accuracy(windows: pd.DataFrame, arrivals: Arrivals, step: int) -> float | No
     return accuracy_within(windows, arrivals.inside(step), window_s=arrivals.window_s)
 
 
+GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
+
+MEASUREMENT = Measurement(
+    id="live/recovery-accuracy",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 70.0, Profile.QUICK: 90.0, Profile.PAPER: 300.0},
+    run=run,
+    scheduling=Scheduling(beside=True, keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """``curves``: per query, order and share of nodes that are back, OF and measured accuracy;
     ``passes``: what the judge says of each pass."""
@@ -211,7 +232,7 @@ def _draw_order(axes: Axes, part: pd.DataFrame, name: str) -> None:
         )  # fmt: skip
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; INC ahead; how far accuracy is from OF."""
     curves = tables["curves"]
     wide = curves.pivot_table(index=["query", "arrived"], columns="planner", values="measured")
@@ -223,14 +244,14 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
     both = set(margin.index) == set(QUERIES)
     return [
         equal_output(tables["passes"]),
-        Claim(
+        Verdict(
             text="INC outperforms TO in accuracy on both queries",
             kind=ClaimKind.PAPER,
             held=bool((margin > 0).all()) if both else None,
             measured={"mean_margin": margin.round(3).to_dict(), "arrivals": len(wide)},
         ),
         *(
-            Claim(
+            Verdict(
                 text=f"The accuracy of {query} is close to its OF for both orders",
                 kind=ClaimKind.PAPER,
                 held=bool(distance[query].max() <= CLOSE) if query in set(known["query"]) else None,
@@ -246,21 +267,12 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> list[Claim]:
     ]
 
 
-GRID: Sequence[Point] = [{"query": name} for name in QUERIES]
 EXPERIMENT = Experiment(
-    id="live/recovery-accuracy",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.JOURNAL,
     figure="Figure 20, live",
     title="Accuracy of Q1 and Q2 while resources come back, live",
     statement="INC is better than TO in accuracy; the accuracy follows OF for both.",
-    origin=Origin.MEASURED,
-    patient=True,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=kept,
-    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 70.0, Profile.QUICK: 90.0, Profile.PAPER: 300.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

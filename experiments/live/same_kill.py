@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live._six_nodes import KEPT, warm
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, VERMILION, plain_ticks, stamp
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -27,15 +28,23 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 TASKS, STRUCTURED = "tasks", "structured"
+
 RATE_PER_S = 2_000.0
+
 INTERVAL_S = 0.1
 """Batch interval, and the stock engine's trigger: as fast as it can."""
+
 SETTINGS = "memory"
 """Of the stock engine, see `experiments.live._rates.STOCK`."""
+
 CHECKPOINT_S = 2.0
+
 SLIDE_S, WINDOW_S = 0.5, 2.0
+
 VICTIM = "r2"
+
 RESTART_AFTER_S = 2.0
+
 TIMES = {
     Profile.SMOKE: (2.0, 12.0, 5.0),
     Profile.QUICK: (12.0, 28.0, 10.0),
@@ -43,13 +52,7 @@ TIMES = {
 }
 """Seconds of warm-up, of load, and until the kill. The task engine's processes, which compile
 nothing, are warmed up once."""
-AROUND_S = (-5.0, 16.0)
-"""What is drawn, from the kill."""
-LATE_S = 0.5
-"""A result is late if it comes so much later than the median before the kill."""
-TENTH = 0.1
-"""Of the stock engine's time in which results are late: what the task engine may take. Fixed
-before measuring."""
+
 ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (STRUCTURED, [("checkpoint", "stock Spark, checkpoint every batch", GREY)]),
     (
@@ -122,6 +125,43 @@ def lateness(record: PassRecord, workload: Workload) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
+def point(engine: str, scheme: str) -> Point:
+    return {"engine": engine, "scheme": scheme}
+
+
+_ALL = [point(engine, scheme) for engine, schemes in ROWS for scheme, _, _ in schemes]
+
+MEASUREMENT = Measurement(
+    id="live/same-kill",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [point(TASKS, "active")],
+        Profile.QUICK: _ALL,
+        Profile.PAPER: _ALL,
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 52, Profile.PAPER: 120},
+    run=run,
+    scheduling=Scheduling(
+        keeps=(lambda point: KEPT if point["engine"] != STRUCTURED else str(point["engine"])),
+        early=True,
+    ),
+    chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+AROUND_S = (-5.0, 16.0)
+"""What is drawn, from the kill."""
+
+LATE_S = 0.5
+"""A result is late if it comes so much later than the median before the kill."""
+
+TENTH = 0.1
+"""Of the stock engine's time in which results are late: what the task engine may take. Fixed
+before measuring."""
+
+
 def tabulate(results: Results) -> Mapping[str, pd.DataFrame]:
     """``runs``, a row each, and ``windows``: a row per window of each."""
     windows = results.series("lateness", ["engine", "scheme", "repeat"])
@@ -174,7 +214,7 @@ def late_for_s(windows: pd.DataFrame) -> float:
     return float((windows[~out]["last_s"] > before + LATE_S).sum() * SLIDE_S)
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
     """Equal output, and for how long results were late."""
     runs, windows = tables["runs"], tables["windows"]
     wrong = runs[["lost", "contradictions"]].to_numpy().sum() if len(runs) else None
@@ -184,7 +224,7 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     }
     stock = late.get(f"{STRUCTURED}, checkpoint")
     return [
-        Claim(
+        Verdict(
             text="No result is lost or wrong, under either engine.",
             kind=ClaimKind.INVARIANT,
             held=None if wrong is None else bool(wrong == 0),
@@ -197,10 +237,10 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     ]
 
 
-def _shorter(scheme: str, ours: float | None, theirs: float | None) -> Claim:
+def _shorter(scheme: str, ours: float | None, theirs: float | None) -> Verdict:
     known = ours is not None and theirs is not None
     way = "replicas" if scheme == "active" else "checkpoints"
-    return Claim(
+    return Verdict(
         text=f"With {way} the task engine's results are late, after the same kill, for at most a "
         "tenth as long as the stock engine's.",
         kind=ClaimKind.HYPOTHESIS,
@@ -209,31 +249,15 @@ def _shorter(scheme: str, ours: float | None, theirs: float | None) -> Claim:
     )
 
 
-def point(engine: str, scheme: str) -> Point:
-    return {"engine": engine, "scheme": scheme}
-
-
-_ALL = [point(engine, scheme) for engine, schemes in ROWS for scheme, _, _ in schemes]
-
 EXPERIMENT = Experiment(
-    id="live/same-kill",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="same kill",
     title="The same kill under stock Spark and under the task engine",
-    statement="Stock Spark stops until its executor is given up and its tasks run elsewhere; the "
-    "task engine goes on with the next batch.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine", "harness.engines.tasks.engine"],
-    grid={
-        Profile.SMOKE: [point(TASKS, "active")],
-        Profile.QUICK: _ALL,
-        Profile.PAPER: _ALL,
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 30, Profile.QUICK: 52, Profile.PAPER: 120},
-    keeps=lambda point: KEPT if point["engine"] != STRUCTURED else str(point["engine"]),
-    early=True,
-    run=run,
+    statement=(
+        "Stock Spark stops until its executor is given up and its tasks run elsewhere; the "
+        "task engine goes on with the next batch."
+    ),
     table=tabulate,
     draw=draw,
     claims=claims,

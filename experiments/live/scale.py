@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from harness.claims import Claim, ClaimKind, at_most
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.claims.legacy import at_most
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -29,29 +31,28 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 RACKS, NODES_PER_WORKER = 2, 17
+
 NODES = RACKS * NODES_PER_WORKER
+
 LEVELS = 4
 """Of the topology: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
+
 SOURCES = 2**LEVELS
+
 INTERVAL_S = 1.0
-BEATS_PER_S = 4
+
 IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
 """Tuples per second of one source."""
+
 LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
+
 SETTLE_S = 4.0
 """Of a pass, until copies are placed and replicas have caught up."""
+
 WAITING_S = 5.0
-LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
-"""Fixed before measuring."""
-TYPICAL_EXPERIMENT_S = 300.0
-"""What a live experiment of this project takes in the quick profile, without its start."""
-PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
-         "driver": ("driver", ORANGE), "coordinator": ("coordinator", VERMILION)}  # fmt: skip
-"""What uses processor time, with its colour as in live/engines."""
+
 LOOPS = "loops"
 """What the nodes' event loops use of the nodes' part; the rest is their Kafka clients' threads."""
-LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
-         "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -136,6 +137,34 @@ def _resident_mb(cluster: Cluster) -> float:
     return sum(stat.resident_bytes for stat in everyone) / 1e6
 
 
+MEASUREMENT = Measurement(
+    id="live/scale",
+    origin=Origin.MEASURED,
+    grid={profile: [{"nodes": NODES}] for profile in Profile},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 95, Profile.PAPER: 240},
+    run=run,
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+BEATS_PER_S = 4
+
+LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
+"""Fixed before measuring."""
+
+TYPICAL_EXPERIMENT_S = 300.0
+"""What a live experiment of this project takes in the quick profile, without its start."""
+
+PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
+         "driver": ("driver", ORANGE), "coordinator": ("coordinator", VERMILION)}  # fmt: skip
+"""What uses processor time, with its colour as in live/engines."""
+
+LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
+         "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
+
+
 def tabulate(results: Results) -> pd.DataFrame:
     """A row per run."""
     return results.frame
@@ -168,7 +197,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     cost.legend(fontsize=7, loc="upper left")
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """What nodes may cost."""
     start = table["servers_s"] + table["nodes_s"]
     start_s = float(start.max()) if len(table) else None
@@ -179,7 +208,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
                         if f"idle_{part}" in table)  # fmt: skip
     missing = table[["idle_missing", "loaded_missing"]].to_numpy().max() if len(table) else None
     return [
-        Claim(
+        Verdict(
             text="Every result that is due was delivered.",
             kind=ClaimKind.INVARIANT,
             held=None if missing is None else bool(missing <= 0),
@@ -212,18 +241,14 @@ def _where_it_goes(table: pd.DataFrame) -> str | None:
 
 
 EXPERIMENT = Experiment(
-    id="live/scale",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="scale",
     title=f"{NODES} nodes of the task engine on one machine: start and idling",
-    statement="Nodes are long-lived processes: they cost seconds once, and next to nothing while "
-    "nothing happens.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    grid={profile: [{"nodes": NODES}] for profile in Profile},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 95, Profile.PAPER: 240},
-    run=run,
+    statement=(
+        "Nodes are long-lived processes: they cost seconds once, and next to nothing while "
+        "nothing happens."
+    ),
     table=tabulate,
     draw=draw,
     claims=claims,

@@ -19,9 +19,11 @@ import pandas as pd
 
 from experiments.live._kills import measure_kills
 from experiments.live._six_nodes import kept, warm
-from harness.claims import Claim, ClaimKind, at_most
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.claims.legacy import at_most
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, ORANGE, plain_ticks
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile, Scalar
 
 if TYPE_CHECKING:
@@ -30,24 +32,33 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
+
 KB, MB = 1_000, 1_000_000
+
 SIZES = (KB, MB, 10 * MB, 100 * MB)
+
 RATES_PER_S = (2_000.0, 10_000.0, 40_000.0)
+
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 3, Profile.PAPER: 60}
+
 GAP_S, LONG_GAP_S = 2.5, 5.0
 """Between two kills; the second where the state is more than `LONG_FROM`."""
+
 FIRST_S = 2 * CHECKPOINT_S + 0.5
 """The first kill: a checkpoint is stored by then, however large."""
+
 LONG_FROM = 50 * MB
+
 PLACEMENT, SLOTS = (2, 4, 2, 4, 0, 3, 5), (1, 1, 2, 1, 2, 1)
 """Task to node: split and lower twice, the two counters, collect; and how many copies a node takes:
 the others' nodes are full, and of the counters' nodes one is free."""
+
 VICTIMS = (0, 3, 1)
 """A counter goes to the node that is free, which the next one leaves to it by dying."""
+
 COUNTERS = (4, 5)
+
 CHECKPOINTS, REPLICAS = "checkpoint", "rppg"
-LIMITS = {"small_ms": 250.0, "ms_per_mb": 20.0, "replica_ms": 100.0, "rate_ms": 250.0}
-"""Fixed before measuring."""
 
 
 def point(scheme: str, state_bytes: int, rate_per_s: float) -> Point:
@@ -91,6 +102,39 @@ def run(point: Point, context: Context) -> Outcome:
         first_s=FIRST_S,
         victims=VICTIMS,
     )
+
+
+_QUICK = [
+    *(point(CHECKPOINTS, size, RATES_PER_S[0]) for size in SIZES),
+    point(CHECKPOINTS, MB, RATES_PER_S[-1]),
+    point(REPLICAS, 10 * MB, RATES_PER_S[0]),
+]
+
+_PAPER = [
+    *(point(CHECKPOINTS, size, RATES_PER_S[0]) for size in SIZES),
+    *(point(CHECKPOINTS, MB, rate) for rate in RATES_PER_S[1:]),
+    *(point(REPLICAS, size, RATES_PER_S[0]) for size in SIZES),
+]
+
+MEASUREMENT = Measurement(
+    id="live/state",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [point(CHECKPOINTS, MB, 500.0)],
+        Profile.QUICK: _QUICK,
+        Profile.PAPER: _PAPER,
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 16, Profile.PAPER: 180},
+    run=run,
+    scheduling=Scheduling(keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+LIMITS = {"small_ms": 250.0, "ms_per_mb": 20.0, "replica_ms": 100.0, "rate_ms": 250.0}
+"""Fixed before measuring."""
 
 
 def tabulate(results: Results) -> pd.DataFrame:
@@ -139,7 +183,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     by_size.legend()
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """What must hold, and how recovery grows."""
     wrong = int(table["failures"].max()) if len(table) else None
     by_size = medians(table, CHECKPOINTS, "state_bytes", rate_per_s=RATES_PER_S[0])
@@ -150,7 +194,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
     slope = ms_per_mb(by_size)
     rates = float(by_rate.max()) if len(by_rate) > 1 else None
     return [
-        Claim(
+        Verdict(
             text="Stable output under kills equals every batch computed once and in order.",
             kind=ClaimKind.INVARIANT,
             held=None if wrong is None else wrong == 0,
@@ -183,35 +227,15 @@ def _largest(by_size: pd.Series[float], *, up_to: float) -> float | None:
     return float(found.max()) if len(found) else None
 
 
-_QUICK = [
-    *(point(CHECKPOINTS, size, RATES_PER_S[0]) for size in SIZES),
-    point(CHECKPOINTS, MB, RATES_PER_S[-1]),
-    point(REPLICAS, 10 * MB, RATES_PER_S[0]),
-]
-_PAPER = [
-    *(point(CHECKPOINTS, size, RATES_PER_S[0]) for size in SIZES),
-    *(point(CHECKPOINTS, MB, rate) for rate in RATES_PER_S[1:]),
-    *(point(REPLICAS, size, RATES_PER_S[0]) for size in SIZES),
-]
-
 EXPERIMENT = Experiment(
-    id="live/state",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="state",
     title="Recovery of the task engine by size of state and by rate",
-    statement="A task restored from a checkpoint is away for as long as its state takes to fetch "
-    "and its input to process again; a replica has both.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    grid={
-        Profile.SMOKE: [point(CHECKPOINTS, MB, 500.0)],
-        Profile.QUICK: _QUICK,
-        Profile.PAPER: _PAPER,
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 16, Profile.PAPER: 180},
-    keeps=kept,
-    run=run,
+    statement=(
+        "A task restored from a checkpoint is away for as long as its state takes to fetch "
+        "and its input to process again; a replica has both."
+    ),
     table=tabulate,
     draw=draw,
     claims=claims,

@@ -24,14 +24,15 @@ import pandas as pd
 from experiments.intervals import _shared
 from experiments.live._judged import equal_output, passes_of
 from experiments.live._six_nodes import SPEC, kept
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLACK, BLUE, VERMILION, stamp
 from harness.intervals.utilization import CheckpointedSystem
 from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
@@ -43,32 +44,46 @@ if TYPE_CHECKING:
 HOMES = tuple(range(0, len(SPEC.node_names), SPEC.nodes_per_worker))
 """The nodes that host tasks, and that are killed: the first of each worker. A worker's only node
 would die with its worker, which nobody starts again within a pass."""
+
 DEPTHS = (5, 7)
+
 PARTITIONS = 2
+
 LINES_PER_S = 300.0
+
 TUPLES_PER_S = {5: 2_470.0, 7: 3_090.0}
 """The declared speed of a node: what the busier one gets of the load, over `BEHIND`."""
+
 BEHIND = 1.1
 """How much more the load brings than can be taken, so that there always is work."""
+
 CHECKPOINT_BYTES_PER_S = 1_000_000.0
 """A node's tasks and their buffers are some 100 kB: a checkpoint of them costs about a tenth of a
 second."""
+
 WINDOW_S = 4.0
+
 BATCH_S = 0.25
+
 LAMBDA_T = 1.5
 """0.05 failures a minute times 30 minutes."""
+
 MEAN_S = 5.5
 """Between two kills: long against the time a killed node takes to come back."""
+
 LONG_S = LAMBDA_T * MEAN_S
+
 EXPECTED_COST_S = 0.1
 """Of a checkpoint, from which T* is taken before it is measured."""
+
 NO_CHECKPOINT_S = 200.0
 """Longer than any load; the scheme keeps its output in buffers for so long."""
+
 QUIET_S = 2.0
 """Nothing fails in the first seconds."""
+
 LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 13.0, Profile.PAPER: 120.0}
-CLOSE = 0.1
-"""Measured utilization is close to the model's if it is within this."""
+
 OPTIMAL, LONG = "T*", "30 min"
 
 
@@ -244,6 +259,25 @@ def replayed(
     return useful / load_s
 
 
+GRID: Sequence[Point] = [{"depth": depth} for depth in DEPTHS]
+
+MEASUREMENT = Measurement(
+    id="live/utilization",
+    origin=Origin.MEASURED,
+    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 105.0, Profile.PAPER: 600.0},
+    run=run,
+    scheduling=Scheduling(keeps=kept),
+    chooses=["harness.engines.tasks.engine"],
+)
+
+# Shown: no record depends on what follows.
+
+CLOSE = 0.1
+"""Measured utilization is close to the model's if it is within this."""
+
+
 def table(results: Results) -> dict[str, pd.DataFrame]:
     """``utilization``: per depth and interval, measured and by the model; ``passes``: what the
     judge says of each pass."""
@@ -279,7 +313,7 @@ def draw(tables: dict[str, pd.DataFrame], figure: Figure) -> None:
     stamp(figure, f"live; a node killed every {MEAN_S:g} s in the mean; declared speed of nodes")
 
 
-def claims(tables: dict[str, pd.DataFrame]) -> list[Claim]:
+def claims(tables: dict[str, pd.DataFrame]) -> list[Verdict]:
     """Nothing lost; T* is better; the model predicts what was measured."""
     rows = tables["utilization"]
     passes = tables["passes"]
@@ -291,19 +325,19 @@ def claims(tables: dict[str, pd.DataFrame]) -> list[Claim]:
     mean_away = (rows["measured"] - rows["model"]).abs()
     return [
         equal_output(killed),
-        Claim(
+        Verdict(
             text="Without a kill the output equals the truth, with checkpoints as without",
             kind=ClaimKind.INVARIANT,
             held=bool(calm["output_equals_truth"].eq(True).all()) if len(calm) else None,
             measured={"passes": len(calm)},
         ),
-        Claim(
+        Verdict(
             text="Utilization increases in every case from a checkpoint every 30 minutes to T*",
             kind=ClaimKind.PAPER,
             held=bool((by[OPTIMAL] > by[LONG]).all()) if both and len(by) else None,
             measured={f"n={depth}": by.loc[depth].round(3).to_dict() for depth in by.index if both},
         ),
-        Claim(
+        Verdict(
             text="The model predicts the measured utilization: for these very kills",
             kind=ClaimKind.PAPER,
             held=bool((away <= CLOSE).all()) if len(rows) else None,
@@ -320,20 +354,12 @@ def claims(tables: dict[str, pd.DataFrame]) -> list[Claim]:
     ]
 
 
-GRID: Sequence[Point] = [{"depth": depth} for depth in DEPTHS]
 EXPERIMENT = Experiment(
-    id="live/utilization",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _shared.PAPER,
     figure="Table 1, live",
     title="Utilization under exponential kills, live and by the model",
     statement="Theory predicts the observed utilization, and T* raises it in every case.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.tasks.engine"],
-    keeps=kept,
-    grid={Profile.SMOKE: GRID[:1], Profile.QUICK: GRID, Profile.PAPER: GRID},
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 90.0, Profile.QUICK: 105.0, Profile.PAPER: 600.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 from experiments.ppa import _random
-from harness.experiment import Context
+from harness.measurement import Context
 from harness.planning.base import ReplicationPlan
 from harness.results.record import Outcome, Point, Profile
 from harness.topology.model import Topology

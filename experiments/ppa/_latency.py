@@ -11,9 +11,9 @@ import pandas as pd
 
 from experiments.ppa import _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context
+from harness.claims import ClaimKind, Verdict
 from harness.figures.style import BLUE, GREY, SKY, VERMILION, stamp
+from harness.measurement import Context
 from harness.protocol.scheme import Recovery
 from harness.results.record import Point, Profile
 from harness.results.tables import Results
@@ -121,11 +121,11 @@ def of(found: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return found[[name for name in names if name in found]]
 
 
-def much_faster(found: pd.DataFrame, text: str) -> Claim:
+def much_faster(found: pd.DataFrame, text: str) -> Verdict:
     """Active against the fastest passive way, where that is hardest."""
     passive, active = of(found, (*CHECKPOINT, REPLAY)), of(found, ACTIVE)
     smallest = float((passive.min(axis=1) / active.max(axis=1)).min())
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=smallest >= MUCH,
@@ -133,11 +133,11 @@ def much_faster(found: pd.DataFrame, text: str) -> Claim:
     )
 
 
-def stable(found: pd.DataFrame, text: str) -> Claim:
+def stable(found: pd.DataFrame, text: str) -> Verdict:
     """How much windows and rates change active replication."""
     active = of(found, ACTIVE)
     swing_s = float((active.max() - active.min()).max())
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=swing_s <= LITTLE_S,
@@ -145,10 +145,10 @@ def stable(found: pd.DataFrame, text: str) -> Claim:
     )
 
 
-def rises_with_interval(found: pd.DataFrame, text: str) -> Claim:
+def rises_with_interval(found: pd.DataFrame, text: str) -> Verdict:
     """Checkpoints from the shortest interval to the longest, at every window and rate."""
     checkpoint = of(found, CHECKPOINT)
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=bool((np.diff(checkpoint.to_numpy(), axis=1) > 0).all()),

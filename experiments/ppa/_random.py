@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from harness.experiment import Context
 from harness.figures.style import PLANNERS, stamp
+from harness.measurement import Context
 from harness.results.record import Point, Profile
 from harness.seeds import generator
 from harness.topology.generate import FULL, STRUCTURED, Specification, random_topology

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.hosting.codec import encode
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
@@ -32,15 +33,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
+
 _INTERVALS_S = (1, 2, 5, 10, 15, 20, 30)
+
 INTERVALS_S = {Profile.SMOKE: (1, 5, 30), Profile.QUICK: _INTERVALS_S, Profile.PAPER: _INTERVALS_S}
+
 HERE = "this machine"
+
 ENGINES = (_latency.SIMULATED, HERE)
-LOOKS = {_latency.SIMULATED: (BLUE, "s"), HERE: (VERMILION, "o")}
+
 BATCHES = {Profile.SMOKE: 5, Profile.QUICK: 30, Profile.PAPER: 100}
 """Timed batches, after the window has filled."""
-PROHIBITIVE = 1.0
-"""Checkpoints are prohibitively expensive where they cost as much as the computation itself."""
+
 START_US = 1_800_000_000_000_000
 
 
@@ -107,6 +111,28 @@ def _batch(rate: int, source: int, context: Context) -> pa.Table:
     )
 
 
+def grid() -> Sequence[Point]:
+    return [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
+
+
+MEASUREMENT = Measurement(
+    id="ppa/checkpoint-cost",
+    origin=Origin.SIMULATED,
+    grid=_random.everywhere(grid()),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 0.4, Profile.PAPER: 3.0},
+    run=run,
+    scheduling=Scheduling(alone=True),
+)
+
+# Shown: no record depends on what follows.
+
+LOOKS = {_latency.SIMULATED: (BLUE, "s"), HERE: (VERMILION, "o")}
+
+PROHIBITIVE = 1.0
+"""Checkpoints are prohibitively expensive where they cost as much as the computation itself."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per engine, rate and interval: processor time of checkpoints per computation."""
     frame = results.series("ratios", ("engine", "rate"))
@@ -138,7 +164,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_recovery.STAMP}; {HERE}: processor time of the real operator and codec")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Rising, and how high at one second; per machine."""
     found = []
     for engine in ENGINES:
@@ -148,13 +174,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         first = {f"{rate} tuples/s": float(ratios[rate].iloc[0]) for rate in ratios}
         last = {f"{rate} tuples/s": float(ratios[rate].iloc[-1]) for rate in ratios}
         found += [
-            Claim(
+            Verdict(
                 text=f"The cost rises quickly as the interval shrinks ({engine})",
                 kind=ClaimKind.PAPER,
                 held=rises and all(first[rate] >= 5 * last[rate] for rate in first),
                 measured={"at_1_s": first, "at_30_s": last},
             ),
-            Claim(
+            Verdict(
                 text=f"A checkpoint every second is prohibitively expensive ({engine})",
                 kind=ClaimKind.PAPER,
                 held=min(first.values()) >= PROHIBITIVE,
@@ -164,12 +190,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     return found
 
 
-def grid() -> Sequence[Point]:
-    return [{"engine": engine, "rate": rate} for engine in ENGINES for rate in RATES]
-
-
 EXPERIMENT = Experiment(
-    id="ppa/checkpoint-cost",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 9 (TKDE: 10)",
     title="Processor time of checkpoints beside normal computation",
@@ -177,12 +199,6 @@ EXPERIMENT = Experiment(
         "The cost of checkpoints rises quickly as their interval shrinks; a checkpoint every "
         "second is prohibitively expensive."
     ),
-    origin=Origin.SIMULATED,
-    grid=_random.everywhere(grid()),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 0.4, Profile.PAPER: 3.0},
-    alone=True,
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -22,9 +22,10 @@ from datasets.worldcup.facts import DAY_50_PER_SERVER, DAY_66_PER_SERVER
 from datasets.worldcup.generator import REPLAY_FACTOR
 from experiments.ppa import _random
 from experiments.ppa._accuracy import BATCH_S, START_US
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.adaptation import adapt
 from harness.planning.base import flags
 from harness.planning.planners import planner
@@ -39,23 +40,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SERVERS = tuple(DAY_66_PER_SERVER)
+
 RATE = 848.3 * REPLAY_FACTOR
 """Requests per second in the papers' replay: the day's mean, 48 times as fast."""
+
 STEPS = {Profile.SMOKE: 2, Profile.QUICK: 16, Profile.PAPER: 16}
 """Between the two days; the shares of the days between are taken on a straight line."""
+
 RATIOS = {
     Profile.SMOKE: (0.3, 0.6),
     Profile.QUICK: (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
-SHOWN = 0.3
-"""The ratio of the left panel."""
+
 KEPT, ANEW, ADAPTED = "kept", "made anew", "adapted"
+
 LOOKS = {KEPT: (GREY, "v"), ANEW: (BLUE, "s"), ADAPTED: (VERMILION, "o")}
+
 PLANNER = "refined"
+
 GOOD_ENOUGH = 0.99
-FEWER = 0.5
-"""Adapting starts "far fewer" replicas if it is at most this share of what planning anew does."""
 
 
 def topology_at(progress: float) -> Topology:
@@ -117,6 +121,28 @@ def _made_anew(
     return tasks, len(set(tasks) - set(running))
 
 
+def _grid(profile: Profile) -> Sequence[Point]:
+    return [{"ratio": ratio} for ratio in RATIOS[profile]]
+
+
+MEASUREMENT = Measurement(
+    id="ppa/drift",
+    origin=Origin.COMPUTED,
+    grid={profile: _grid(profile) for profile in Profile},
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 2.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+SHOWN = 0.3
+"""The ratio of the left panel."""
+
+FEWER = 0.5
+"""Adapting starts "far fewer" replicas if it is at most this share of what planning anew does."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per budget, step and way: OF in the worst case, and replicas started so far."""
     return results.series("steps", ("ratio",)).drop(columns="run")
@@ -165,7 +191,7 @@ def _kept(table: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(per_replica=frame["kept"] / frame["started"].where(frame["started"] > 0))
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """What adapting keeps, and with how many replicas."""
     values = table.pivot_table(index=["ratio", "progress"], columns="way", values="value")
     last = table[table["progress"] == 1].pivot_table(index="ratio", columns="way", values="started")
@@ -173,13 +199,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     kept = _kept(table)
     per = kept.groupby("way")["per_replica"].mean()
     return [
-        Claim(
+        Verdict(
             text="An adapted plan keeps at least 99 % of a new plan's OF at every step",
             kind=ClaimKind.INVARIANT,
             held=bool((share >= GOOD_ENOUGH - 1e-9).all()),
             measured={"smallest_share": float(share.min()), "steps": len(share)},
         ),
-        Claim(
+        Verdict(
             text="A plan that is kept loses to a new one as the load drifts",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((values[KEPT] < values[ANEW] - 1e-9).any()),
@@ -189,7 +215,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "where": _random.place((values[ANEW] - values[KEPT]).idxmax()),
             },
         ),
-        Claim(
+        Verdict(
             text="Adapting starts far fewer replicas than planning anew",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(last[ADAPTED].sum() <= FEWER * last[ANEW].sum()),
@@ -199,7 +225,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "needed_share": FEWER,
             },
         ),
-        Claim(
+        Verdict(
             text="Adapting keeps more OF per replica started than planning anew",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(per[ADAPTED] > per[ANEW]),
@@ -208,21 +234,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _grid(profile: Profile) -> Sequence[Point]:
-    return [{"ratio": ratio} for ratio in RATIOS[profile]]
-
-
 EXPERIMENT = Experiment(
-    id="ppa/drift",
+    measurement=MEASUREMENT,
     paper="Faultline, beyond " + _random.CONFERENCE,
     figure="plan adaptation, section V-C",
     title="Re-planning while the World Cup's load drifts",
     statement="Adapting a running plan to a load that changes is left as future work.",
-    origin=Origin.COMPUTED,
-    grid={profile: _grid(profile) for profile in Profile},
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 2.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

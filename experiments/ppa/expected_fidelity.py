@@ -17,10 +17,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.failures.generators import BurstSizes
 from harness.figures.style import PLANNERS, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.base import flags
 from harness.planning.expected import Expected, Failures
 from harness.planning.optimum import expected_bound
@@ -37,32 +38,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS_PER_NODE, NODES_PER_RACK = 2, 5
+
 SAMPLES: Mapping[Profile, int] = {Profile.SMOKE: 300, Profile.QUICK: 3_000, Profile.PAPER: 30_000}
+
 TOPOLOGIES = {Profile.SMOKE: 1, Profile.QUICK: 4, Profile.PAPER: 50}
+
 RATIOS = {
     Profile.SMOKE: (0.2, 0.5),
     Profile.QUICK: (0.1, 0.2, 0.3, 0.5, 0.7),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
+
 TIME_LIMIT_S = {Profile.SMOKE: 1.0, Profile.QUICK: 4.0, Profile.PAPER: 30.0}
+
 SPECIFICATION = Specification(operators=(4, 7), parallelism=(3, 8), zipf=0.1, join_fraction=0.25)
-SINGLE_RATE, RACK_RATE, MACHINES_OF_RACK_RATE = 1.3e-4, 0.00228, 1_800
-"""Per node and hour (Los Alamos), and per hour in a cluster of so many machines (Dean, 2008)."""
+
 RACK_SHARE = 0.37
 """Of all node failures, those in bursts (Ford et al., OSDI 2010); most of these are racks'."""
+
 MODELS: Mapping[str, str] = {
     "single nodes": "one node at a time",
     "racks": f"{RACK_SHARE:.0%} of failed nodes with their rack",
     "bursts": "sizes by Nath et al.",
     "worst case": "everything at once, the papers'",
 }
+
 PLANS = ("sa", "greedy", "expected")
-LABELS = {"sa": "SA, for the worst case", "greedy": "Greedy", "expected": "for these failures"}
-LOOKS = {"sa": PLANNERS["sa"], "greedy": PLANNERS["greedy"], "expected": PLANNERS["refined"]}
-ROUNDING = 1e-6
-"""The solver's own, of its bound."""
-WITHIN, WITHIN_MS = 0.01, 500.0
-"""The plan for drawn failures is to be so near the bound at the 90th percentile, in so many ms."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -142,6 +143,31 @@ def _drawn(model: str, nodes: int, samples: int, seed: int) -> Booleans:
     return failed
 
 
+MEASUREMENT = Measurement(
+    id="ppa/expected-fidelity",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere([{"model": model} for model in MODELS]),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 5.0, Profile.PAPER: 900.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+SINGLE_RATE, RACK_RATE, MACHINES_OF_RACK_RATE = 1.3e-4, 0.00228, 1_800
+"""Per node and hour (Los Alamos), and per hour in a cluster of so many machines (Dean, 2008)."""
+
+LABELS = {"sa": "SA, for the worst case", "greedy": "Greedy", "expected": "for these failures"}
+
+LOOKS = {"sa": PLANNERS["sa"], "greedy": PLANNERS["greedy"], "expected": PLANNERS["refined"]}
+
+ROUNDING = 1e-6
+"""The solver's own, of its bound."""
+
+WITHIN, WITHIN_MS = 0.01, 500.0
+"""The plan for drawn failures is to be so near the bound at the 90th percentile, in so many ms."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per model, topology, ratio and plan; ``lost`` is the share that is left of the OF that
     failures cost on the average without replicas, ``gap`` what the plan is short of the bound."""
@@ -174,7 +200,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"computed: {count} random topologies; racks, nodes and placement chosen")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """What planning for drawn failures gains, what it costs in the worst case, how near it is."""
     lost = table.pivot_table(index=["model", "ratio"], columns="plan", values="lost")
     drawn = lost[lost.index.get_level_values("model") != "worst case"]
@@ -184,13 +210,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     single = drawn[drawn.index.get_level_values("model") == "single nodes"]
     alone = {name: float(single[name].mean()) for name in PLANS}
     return [
-        Claim(
+        Verdict(
             text="No plan leaves less than the proven bound",
             kind=ClaimKind.INVARIANT,
             held=bool((table["value"] <= table["bound"] + ROUNDING).all()),
             measured={"smallest_gap": table["gap"].min(), "plans": len(table)},
         ),
-        Claim(
+        Verdict(
             text="For failures that are drawn, a plan for them leaves less loss than SA's does",
             kind=ClaimKind.HYPOTHESIS,
             held=bool((drawn["expected"] <= drawn["sa"] + 1e-9).all()),
@@ -200,13 +226,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "points": len(drawn),
             },
         ),
-        Claim(
+        Verdict(
             text="For failures of single nodes greedy, which ranks by them, is ahead of SA",
             kind=ClaimKind.HYPOTHESIS,
             held=alone["greedy"] < alone["sa"],
             measured=dict(alone),
         ),
-        Claim(
+        Verdict(
             text="The plan for drawn failures is within 1 % of the proven bound at the 90th "
             "percentile, in half a second",
             kind=ClaimKind.HYPOTHESIS,
@@ -227,7 +253,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/expected-fidelity",
+    measurement=MEASUREMENT,
     paper="Faultline, beyond " + _random.JOURNAL,
     figure="expected instead of worst-case fidelity",
     title="Output fidelity to expect over drawn failures, and the plan best for it",
@@ -235,11 +261,6 @@ EXPERIMENT = Experiment(
         "The papers plan for the failure of all tasks at once; most failures take a node, some a "
         "rack or a burst of nodes."
     ),
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere([{"model": model} for model in MODELS]),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 1.0, Profile.QUICK: 5.0, Profile.PAPER: 900.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.incremental import (
     Incremental,
     RecoveryOrder,
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORDERS: tuple[RecoveryOrder, ...] = (Incremental(), TopologicalOrder())
+
 NAMES = tuple(order.name for order in ORDERS)
+
 ARRIVED = np.round(np.linspace(0, 1, 21), 2)
-EARLY = 0.5
-"""The early phase: up to half of the resources."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -52,6 +53,21 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={f"area_{name}": means[name] for name in NAMES}, series={"curves": frame})
 
 
+MEASUREMENT = Measurement(
+    id="ppa/incremental-recovery",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(_random.POINTS),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.3, Profile.PAPER: 8.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+EARLY = 0.5
+"""The early phase: up to half of the resources."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """Mean OF per panel, variant, order and share of arrived resources (``x``)."""
     frame = results.series("curves", ("panel", "variant"))
@@ -65,7 +81,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """INC above TO everywhere, by more early on; structured above full."""
     means = _random.wide(table, NAMES, ("panel", "variant", "x"))
     arrived = means.index.get_level_values("x")
@@ -76,7 +92,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     inc = _random.mean_of(table, "c", "inc")
     structured, full = inc("structured"), inc("full")
     return [
-        Claim(
+        Verdict(
             text="INC outperforms TO in all experimental settings",
             kind=ClaimKind.PAPER,
             held=bool(
@@ -90,7 +106,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "points": len(margin),
             },
         ),
-        Claim(
+        Verdict(
             text="especially in the early phase of the recovery (relative to INC's OF)",
             kind=ClaimKind.PAPER,
             held=bool(relative[early].mean() > relative[~early].mean()),
@@ -101,7 +117,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "absolute_late": margin[~early].mean(),
             },
         ),
-        Claim(
+        Verdict(
             text="(c) INC gives a higher OF on structured topologies than on full ones",
             kind=ClaimKind.PAPER,
             held=bool(structured.mean() > full.mean()),
@@ -111,7 +127,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/incremental-recovery",
+    measurement=MEASUREMENT,
     paper=_random.JOURNAL,
     figure="Figure 19",
     title="Output fidelity while resources come back: INC against TO",
@@ -119,11 +135,6 @@ EXPERIMENT = Experiment(
         "INC largely outperforms TO in all the experimental settings, especially in the early "
         "phase of the recovery."
     ),
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere(_random.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.3, Profile.PAPER: 8.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

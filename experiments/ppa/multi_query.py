@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONTESTANTS = ("sa", "greedy")
+
 TITLES = {
     Priorities.PROPORTIONAL: "priority grows with consumption",
     Priorities.UNIFORM: "priority independent of it",
@@ -52,6 +54,18 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
+MEASUREMENT = Measurement(
+    id="ppa/multi-query",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere([{"priorities": kind.value} for kind in TITLES]),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 3.0, Profile.PAPER: 25.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> pd.DataFrame:
     """Mean weighted OF per kind of priorities, planner and ratio, with its 95 % interval."""
     frame = results.series("plans", ("priorities",))
@@ -77,13 +91,13 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{sample} random topologies per point; priorities chosen")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Always ahead; the order of the three advantages."""
     means = _random.wide(table, CONTESTANTS, ("priorities", "ratio"))
     margin = means["sa"] - means["greedy"]
     advantage = margin.groupby("priorities").mean()
     return [
-        Claim(
+        Verdict(
             text="Greedy falls behind the multi-query SA in all settings",
             kind=ClaimKind.PAPER,
             held=bool((margin > 0).all()),
@@ -94,13 +108,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "combinations": len(margin),
             },
         ),
-        Claim(
+        Verdict(
             text="Read over all ratios: greedy's mean falls behind for every kind of priorities",
             kind=ClaimKind.PAPER,
             held=bool((advantage > 0).all()),
             measured={str(kind): value for kind, value in advantage.items()},
         ),
-        Claim(
+        Verdict(
             text=(
                 "SA's advantage is greatest with positively correlated priorities, smaller with "
                 "uniform ones, smallest with inversely correlated ones"
@@ -113,7 +127,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/multi-query",
+    measurement=MEASUREMENT,
     paper=_random.JOURNAL,
     figure="Figure 17",
     title="Output fidelity of SA and greedy on random multi-query topologies",
@@ -121,11 +135,6 @@ EXPERIMENT = Experiment(
         "Greedy falls behind the multi-query SA in all settings; the advantage is greatest when "
         "priority is positively correlated with resource consumption."
     ),
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere([{"priorities": kind.value} for kind in TITLES]),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 3.0, Profile.PAPER: 25.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

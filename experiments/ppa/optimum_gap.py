@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.optimum import Optimum
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
@@ -27,17 +28,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNT = {Profile.SMOKE: 1, Profile.QUICK: 10, Profile.PAPER: 100}
+
 TIME_LIMIT_S = {Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
+
 RATIOS = (0.2, 0.5, 0.8)
+
 JOINS = (0.0, 0.5)
+
 POINTS = [{"ratio": ratio, "join_fraction": joins} for joins in JOINS for ratio in RATIOS]
+
 HEURISTICS = ("sa", "greedy", "refined")
-OFFSETS = {"sa": -0.25, "greedy": 0.0, "refined": 0.25}
-CLOSE = 0.1
-"""SA is "close to the optimum" if in the median it loses no more of the optimum's OF."""
+
 PROVEN = 1e-6
-WITHIN, WITHIN_MS = 0.01, 500.0
-"""What the refined planner aims at: this gap at the 90th percentile, in half a second."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -59,6 +61,26 @@ def run(point: Point, context: Context) -> Outcome:
     frame = pd.DataFrame(rows, columns=columns)
     proven = float(((frame["bound"] - frame["best"]) <= PROVEN).mean())
     return Outcome(values={"proven_share": proven}, series={"gaps": frame})
+
+
+MEASUREMENT = Measurement(
+    id="ppa/optimum-gap",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(POINTS),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 4.0, Profile.PAPER: 700.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+OFFSETS = {"sa": -0.25, "greedy": 0.0, "refined": 0.25}
+
+CLOSE = 0.1
+"""SA is "close to the optimum" if in the median it loses no more of the optimum's OF."""
+
+WITHIN, WITHIN_MS = 0.01, 500.0
+"""What the refined planner aims at: this gap at the 90th percentile, in half a second."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -112,18 +134,18 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "every random topology a point, bars are medians")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Nothing exceeds the bound; SA's gap where the optimum is proven; SA against greedy."""
     sa, greedy, refined = (table[table["planner"] == name] for name in HEURISTICS)
     proven = sa[sa["proven"]]
     return [
-        Claim(
+        Verdict(
             text="No plan exceeds the proven bound",
             kind=ClaimKind.INVARIANT,
             held=bool((table["value"] <= table["bound"] + PROVEN).all()),
             measured={"smallest_gap": table["gap"].min(), "plans": len(table)},
         ),
-        Claim(
+        Verdict(
             text="SA is close to the optimum (the papers show it on Q1 and Q2 only)",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(proven["gap"].median() <= CLOSE) if len(proven) else None,
@@ -138,7 +160,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "median_gap_by_ratio": proven.groupby("ratio")["gap"].median().to_dict(),
             },
         ),
-        Claim(
+        Verdict(
             text="SA is nearer to the optimum than greedy",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(sa["gap"].median() < greedy["gap"].median()),
@@ -148,10 +170,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _refined(proven: pd.DataFrame) -> Claim:
+def _refined(proven: pd.DataFrame) -> Verdict:
     """Where the optimum is known; elsewhere the bound's own distance would count too."""
     gap, spent_ms = proven["gap"].quantile(0.9), proven["milliseconds"].quantile(0.9)
-    return Claim(
+    return Verdict(
         text="Refined SA is within 1 % of the proven optimum at the 90th percentile, in 0.5 s",
         kind=ClaimKind.HYPOTHESIS,
         held=bool(gap <= WITHIN and spent_ms <= WITHIN_MS) if len(proven) else None,
@@ -169,16 +191,11 @@ def _refined(proven: pd.DataFrame) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/optimum-gap",
+    measurement=MEASUREMENT,
     paper="Faultline, beyond " + _random.JOURNAL,
     figure="SA against a proven optimum",
     title="Distance of planners from a proven optimum on random topologies",
     statement="SA is quite close to DP, which generates the optimal plan (shown on Q1 and Q2).",
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere(POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 4.0, Profile.PAPER: 700.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -15,9 +15,10 @@ import pandas as pd
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 
@@ -25,16 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
+
 INTERVALS_S = (5, 10, 15, 20, 30)
+
 PLANS = {"PPA-1.0": SYNTHETIC, "PPA-0.5": _recovery.half_of_the_trees(), "PPA-0": ()}
-ACTIVE_HALF = "PPA-0.5-active"
-LOOKS = {
-    "PPA-1.0": (BLUE, "s", "-"), ACTIVE_HALF: (SKY, "^", "--"), "PPA-0.5": (GREEN, "D", "-"),
-    "PPA-0": (VERMILION, "o", "-"),
-}  # fmt: skip
-UP_TO = 10.0
-SLIGHTLY_S = 0.05
-"""PPA-0.5-active is "slightly" before PPA-1.0 if it is by at most this, and not behind it."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -55,6 +50,43 @@ def run(point: Point, context: Context) -> Outcome:
     found = _recovery.measure(options)
     active_s = found.latency_s(plan) if plan else None
     return Outcome(values={"latency_s": found.latency_s(), "active_s": active_s})
+
+
+def grid(intervals: Sequence[int]) -> list[Point]:
+    return [
+        {"rate": rate, "interval_s": interval, "plan": plan, "engine": _latency.SIMULATED}
+        for rate in RATES
+        for interval in intervals
+        for plan in PLANS
+    ]
+
+
+MEASUREMENT = Measurement(
+    id="ppa/partial-replication",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: grid((15,)),
+        Profile.QUICK: grid(INTERVALS_S),
+        Profile.PAPER: grid(INTERVALS_S),
+    },
+    repeats=_latency.REPEATS,
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+ACTIVE_HALF = "PPA-0.5-active"
+
+LOOKS = {
+    "PPA-1.0": (BLUE, "s", "-"), ACTIVE_HALF: (SKY, "^", "--"), "PPA-0.5": (GREEN, "D", "-"),
+    "PPA-0": (VERMILION, "o", "-"),
+}  # fmt: skip
+
+UP_TO = 10.0
+
+SLIGHTLY_S = 0.05
+"""PPA-0.5-active is "slightly" before PPA-1.0 if it is by at most this, and not behind it."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -89,7 +121,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_recovery.STAMP}; bars: range of {int(table['count'].max())} failures")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The order of the four series, and how much earlier tentative output can begin."""
     chosen = table[table["engine"] == _latency.SIMULATED]
     found = chosen.pivot_table(index=["rate", "interval_s"], columns="series", values="mean")
@@ -98,19 +130,19 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ahead_s = found["PPA-1.0"] - found[ACTIVE_HALF]
     means = _latency.means(found)
     return [
-        Claim(
+        Verdict(
             text="PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0",
             kind=ClaimKind.PAPER,
             held=bool(ordered.all()),
             measured={**means, "points_in_order": int(ordered.sum()), "points": len(ordered)},
         ),
-        Claim(
+        Verdict(
             text="The active half of PPA-0.5 is back much earlier than all of its tasks",
             kind=ClaimKind.PAPER,
             held=bool((earlier >= 2).all()),
             measured={"smallest_factor": earlier.min(), "needed": 2},
         ),
-        Claim(
+        Verdict(
             text="The active half of PPA-0.5 takes slightly less time than PPA-1.0",
             kind=ClaimKind.PAPER,
             held=bool((ahead_s > 0).mean() > 0.5 and ahead_s.max() <= SLIGHTLY_S),
@@ -121,7 +153,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "at_most_s": SLIGHTLY_S,
             },
         ),
-        Claim(
+        Verdict(
             text="Tentative output can begin up to ten times earlier than all tasks are back",
             kind=ClaimKind.PAPER,
             held=bool(earlier.max() >= UP_TO),
@@ -130,17 +162,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def grid(intervals: Sequence[int]) -> list[Point]:
-    return [
-        {"rate": rate, "interval_s": interval, "plan": plan, "engine": _latency.SIMULATED}
-        for rate in RATES
-        for interval in intervals
-        for plan in PLANS
-    ]
-
-
 EXPERIMENT = Experiment(
-    id="ppa/partial-replication",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 10 (TKDE: 12)",
     title="Recovery latency of a correlated failure with PPA",
@@ -148,15 +171,6 @@ EXPERIMENT = Experiment(
         "PPA-1.0 recovers before PPA-0.5, that before PPA-0; the active half of PPA-0.5 is back "
         "up to ten times earlier than all tasks, and slightly before PPA-1.0."
     ),
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((15,)),
-        Profile.QUICK: grid(INTERVALS_S),
-        Profile.PAPER: grid(INTERVALS_S),
-    },
-    repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.1, Profile.PAPER: 0.1},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -17,9 +17,10 @@ import pandas as pd
 
 from experiments.ppa import _random
 from experiments.ppa._accuracy import q1_topology
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -32,11 +33,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATIO = 0.8
+
 REPEATS = {Profile.SMOKE: 1, Profile.QUICK: 5, Profile.PAPER: 100}
+
 OPERATORS = (10, 20, 30, 40, 50)
+
 RATIOS = (0.2, 0.4, 0.6, 0.8)
+
 PRINTED, PRINTED_UNTIL = "dp-printed", 0.4
 """Beyond this ratio the printed algorithm takes minutes a plan."""
+
 FEW = 3
 """How often the printed algorithm is timed at most: it takes most of the time of this figure."""
 
@@ -83,6 +89,23 @@ def _case(part: str, x: float, context: Context, number: int) -> tuple[Topology,
     return random_topology(spec, generator(seed, "topology")), RATIO
 
 
+MEASUREMENT = Measurement(
+    id="ppa/plan-runtime",
+    origin=Origin.COMPUTED,
+    grid={
+        Profile.SMOKE: _grid(RATIOS[:2], OPERATORS[:2]),
+        Profile.QUICK: _grid(RATIOS, OPERATORS),
+        Profile.PAPER: _grid(RATIOS, OPERATORS),
+    },
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.4, Profile.PAPER: 25.0},
+    run=run,
+    scheduling=Scheduling(alone=True),
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> pd.DataFrame:
     """Median, least and greatest time per part, planner and ``x``."""
     frame = results.series("times", ("part", "x", "planner"))
@@ -120,14 +143,14 @@ ORDERS = 100
 """Two orders of magnitude, which the greatest factor must reach. It was 30 until 2026-11-22."""
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """DP against SA and greedy on Q1; half a second; greedy faster; no growth beyond the bound."""
     small = table[table["part"] == "a"].pivot_table(index="x", columns="planner", values="median")
     large = table[table["part"] == "b"].pivot_table(index="x", columns="planner", values="median")
     slower = (small["dp"] / small[["sa", "greedy"]].max(axis=1)).max()
     printed = (small[PRINTED] / small[["sa", "greedy"]].max(axis=1)).dropna()
     return [
-        Claim(
+        Verdict(
             text="Algorithm 1 as printed takes up to two orders longer than SA and greedy on Q1",
             kind=ClaimKind.PAPER,
             held=bool(printed.max() >= ORDERS),
@@ -139,7 +162,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "times_our_dp": (small[PRINTED] / small["dp"]).dropna().to_dict(),
             },
         ),
-        Claim(
+        Verdict(
             text="Our DP too takes up to two orders of magnitude longer on Q1",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(slower >= ORDERS),
@@ -151,13 +174,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 "greedy_ms": small["greedy"].to_dict(),
             },
         ),
-        Claim(
+        Verdict(
             text="SA and greedy both finish within half a second with up to 50 operators",
             kind=ClaimKind.PAPER,
             held=bool((large < 500).to_numpy().all()),
             measured={"sa_ms": large["sa"].to_dict(), "greedy_ms": large["greedy"].to_dict()},
         ),
-        Claim(
+        Verdict(
             text="Greedy has a shorter runtime than SA",
             kind=ClaimKind.PAPER,
             held=bool((large["greedy"] < large["sa"]).all()),
@@ -167,11 +190,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _growth(table: pd.DataFrame) -> Claim:
+def _growth(table: pd.DataFrame) -> Verdict:
     """O(R N M^2 E) with budget R and unit pairs E each growing with N: at most cubic in N."""
     own = table[(table["part"] == "b") & (table["planner"] == "sa")].sort_values("x")
     slope = float(np.polyfit(np.log(own["x"]), np.log(own["median"]), 1)[0])
-    return Claim(
+    return Verdict(
         text="SA's time grows no faster than O(R N M^2 E): with R and E growing with N, cubic in N",
         kind=ClaimKind.PAPER,
         held=slope <= 3,
@@ -180,7 +203,7 @@ def _growth(table: pd.DataFrame) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/plan-runtime",
+    measurement=MEASUREMENT,
     paper=_random.JOURNAL,
     figure="Figure 18",
     title="How long making a plan takes",
@@ -188,16 +211,6 @@ EXPERIMENT = Experiment(
         "DP is up to two orders of magnitude slower than SA and greedy on Q1; on large topologies "
         "SA and greedy finish within half a second, greedy sooner."
     ),
-    origin=Origin.COMPUTED,
-    grid={
-        Profile.SMOKE: _grid(RATIOS[:2], OPERATORS[:2]),
-        Profile.QUICK: _grid(RATIOS, OPERATORS),
-        Profile.PAPER: _grid(RATIOS, OPERATORS),
-    },
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.05, Profile.QUICK: 0.4, Profile.PAPER: 25.0},
-    alone=True,
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

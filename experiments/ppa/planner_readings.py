@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.incremental import Incremental, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED, QUICK, Readings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPER, SINGLE, GREEDY = "the paper's", "single-query SA", "Greedy"
+
 SWITCHED: Mapping[str, Readings] = {
     PAPER: PRINTED,
     "several steps a round": replace(PRINTED, nearly=QUICK.nearly),
@@ -43,6 +45,7 @@ SWITCHED: Mapping[str, Readings] = {
     "full parts by single increases": replace(PRINTED, by_increase=True),
     "the first four": QUICK,
 }
+
 Choice = Callable[[Topology, int], float]
 
 
@@ -55,15 +58,11 @@ CHOICES: Mapping[str, Choice] = {
     SINGLE: _worth(replace(PRINTED, virtual_sink=False)),
     GREEDY: lambda topology, budget: planner("greedy").plan(topology, budget).value,
 }
+
 INC_NEVER, INC_PAPER = "f never updated", "f updated"
-COLOURS = {
-    "several steps a round": (BLUE, "o"), "segments by OF per unit": (ORANGE, "s"),
-    "only the best step of a part": (PURPLE, "D"),
-    "units of at most 8 segments a task": (SKY, "^"),
-    "full parts by single increases": (GREEN, "P"), "the first four": (BLACK, "x"),
-    SINGLE: (VERMILION, "v"), INC_NEVER: (BLUE, "o"),
-}  # fmt: skip
+
 MULTI = Specification(operators=(10, 20), queries=(2, 10))
+
 SPECIFICATIONS = {
     "Fig. 16 (a), Zipf": Specification(zipf=0.1),
     "Fig. 16 (c), full": _random.PANELS["c"][1]["full"],
@@ -75,16 +74,14 @@ SPECIFICATIONS = {
     "Fig. 17, priority uniform": replace(MULTI, priorities=Priorities.UNIFORM),
     "Fig. 17, priority falls": replace(MULTI, priorities=Priorities.INVERSE),
 }
-JOINED, SUMMED = "Fig. 16 (d), 50 % joins", "Fig. 16 (d), rates summed"
+
 RECOVERY = "Fig. 19 (c), structured"
+
 STRUCTURED = _random.PANELS["c"][1]["structured"]
+
 TOPOLOGIES = {**_random.TOPOLOGIES, Profile.QUICK: 10}
+
 ARRIVED = tuple(round(0.1 * step, 1) for step in range(1, 10))
-FULL, INCREASES = "Fig. 16 (c), full", "full parts by single increases"
-CLOSE = 0.05
-"""As in ``ppa/random-topologies``."""
-SLIGHT = 0.01
-"""A reading matters little if it changes the mean OF by at most this."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -119,6 +116,37 @@ def _recovered(topology: Topology) -> list[tuple[float, str, float, float]]:
         at = values[np.searchsorted(arrived, np.array(ARRIVED) + 1e-9, side="right") - 1]
         found += [(x, name, float(v), spent_ms) for x, v in zip(ARRIVED, at, strict=True)]
     return found
+
+
+MEASUREMENT = Measurement(
+    id="ppa/planner-readings",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere([{"figure": name} for name in [*SPECIFICATIONS, RECOVERY]]),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 6.0, Profile.PAPER: 100.0},
+    run=run,
+    scheduling=Scheduling(alone=True),
+)
+
+# Shown: no record depends on what follows.
+
+COLOURS = {
+    "several steps a round": (BLUE, "o"), "segments by OF per unit": (ORANGE, "s"),
+    "only the best step of a part": (PURPLE, "D"),
+    "units of at most 8 segments a task": (SKY, "^"),
+    "full parts by single increases": (GREEN, "P"), "the first four": (BLACK, "x"),
+    SINGLE: (VERMILION, "v"), INC_NEVER: (BLUE, "o"),
+}  # fmt: skip
+
+JOINED, SUMMED = "Fig. 16 (d), 50 % joins", "Fig. 16 (d), rates summed"
+
+FULL, INCREASES = "Fig. 16 (c), full", "full parts by single increases"
+
+CLOSE = 0.05
+"""As in ``ppa/random-topologies``."""
+
+SLIGHT = 0.01
+"""A reading matters little if it changes the mean OF by at most this."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -158,34 +186,34 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{int(table['count'].max())} random topologies per point")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """What the readings change; whether the paper's sentences depend on them."""
     means = table.pivot_table(index=["figure", "ratio"], columns="reading", values="mean")
     figures = means.index.get_level_values("figure")
     several, single = means[figures.str.startswith("Fig. 17")], means[figures.str.contains("16")]
     times = table.groupby("reading")["milliseconds"].median()
     return [
-        Claim(
+        Verdict(
             text="The virtual sink is ahead of single-query SA on the weighted sum of the queries",
             kind=ClaimKind.PAPER,
             held=bool((several[PAPER] >= several[SINGLE] - 1e-9).all())
             and bool(several[PAPER].mean() > several[SINGLE].mean()),
             measured=_margins(several[PAPER] - several[SINGLE]),
         ),
-        Claim(
+        Verdict(
             text="Multi-query SA outperforms greedy in all settings, with the paper's readings",
             kind=ClaimKind.PAPER,
             held=bool((several[PAPER] > several[GREEDY]).all()),
             measured=_margins(several[PAPER] - several[GREEDY]),
         ),
-        Claim(
+        Verdict(
             text="SA outperforms greedy on one query, with the paper's readings",
             kind=ClaimKind.PAPER,
             held=bool((single[PAPER] > single[GREEDY]).all()),
             measured=_margins(single[PAPER] - single[GREEDY]),
         ),
         *(
-            Claim(
+            Verdict(
                 text=f"Beside the paper's reading, this changes OF little: {name}",
                 kind=ClaimKind.HYPOTHESIS,
                 held=bool((means[name] - means[PAPER]).abs().mean() <= SLIGHT),
@@ -205,10 +233,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _close_on_full(means: pd.DataFrame) -> Claim:
+def _close_on_full(means: pd.DataFrame) -> Verdict:
     """The paper says so because both plan "in a similar approach" there."""
     apart = {name: float((means[name] - means[GREEDY]).abs().mean()) for name in (PAPER, INCREASES)}
-    return Claim(
+    return Verdict(
         text="On full topologies SA is close to greedy if it takes tasks by their own increase",
         kind=ClaimKind.HYPOTHESIS,
         held=apart[INCREASES] <= CLOSE < apart[PAPER],
@@ -231,14 +259,14 @@ def _margins(margin: pd.Series[float]) -> dict[str, object]:
     }
 
 
-def _joins(means: pd.DataFrame) -> Claim:
+def _joins(means: pd.DataFrame) -> Verdict:
     """The sentence on joins under either rule for their rates."""
     ahead = {
         name: float((means.xs(name, level="figure")[PAPER] - means.xs(name, level="figure")[GREEDY])
                     .mean())
         for name in (JOINED, SUMMED)
     }  # fmt: skip
-    return Claim(
+    return Verdict(
         text="SA is ahead of greedy with joins, whether their rates are products or sums",
         kind=ClaimKind.HYPOTHESIS,
         held=min(ahead.values()) > 0,
@@ -250,9 +278,9 @@ def _joins(means: pd.DataFrame) -> Claim:
     )
 
 
-def _inc(means: pd.DataFrame) -> Claim:
+def _inc(means: pd.DataFrame) -> Verdict:
     margin = means[INC_PAPER] - means[INC_NEVER]
-    return Claim(
+    return Verdict(
         text="Whether INC's f_g follows the recovery, as Algorithm 5 has it, changes OF little",
         kind=ClaimKind.HYPOTHESIS,
         held=bool(margin.abs().mean() <= SLIGHT),
@@ -265,7 +293,7 @@ def _inc(means: pd.DataFrame) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/planner-readings",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.JOURNAL,
     figure="Figures 16, 17 and 19, other readings",
     title="SA and INC under other readings of their printed algorithms",
@@ -273,12 +301,6 @@ EXPERIMENT = Experiment(
         "The printed pseudo-code leaves room: how many steps a round, what completes a tree, what "
         "is cut, how a join's rates combine, and whether queries are planned together."
     ),
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere([{"figure": name} for name in [*SPECIFICATIONS, RECOVERY]]),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 6.0, Profile.PAPER: 100.0},
-    alone=True,
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

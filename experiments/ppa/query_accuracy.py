@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.ppa import _accuracy, _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.3, 0.6, 0.9)}
-CLOSE = 0.15
-"""Accuracy is "quite close" to a metric if they are on the average no further apart."""
-RISING = 0.9
-COLOURS = {"of": BLUE, "ic": VERMILION}
 
 
 def _by(objective: Objective) -> _accuracy.Choice:
@@ -39,6 +36,25 @@ def run(point: Point, context: Context) -> Outcome:
     """Both objectives at every ratio, on one input."""
     choices = {objective.value: _by(objective) for objective in Objective}
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "objective")
+
+
+MEASUREMENT = Measurement(
+    id="ppa/query-accuracy",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(_accuracy.POINTS),
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.1, Profile.PAPER: 30.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+CLOSE = 0.15
+"""Accuracy is "quite close" to a metric if they are on the average no further apart."""
+
+RISING = 0.9
+
+COLOURS = {"of": BLUE, "ic": VERMILION}
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -80,7 +96,7 @@ def _draw_objective(axes: Axes, part: pd.DataFrame, objective: Objective) -> Non
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """What predicts accuracy, where; and that nothing is conjured up."""
     computed = table[table["engine"] == _accuracy.COMPUTED]
 
@@ -101,25 +117,25 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     above = float(computed["accuracy"].max())
     ranks = {o.value.upper(): _rank_correlation(computed, "Q1", o.value) for o in Objective}
     return [
-        Claim(
+        Verdict(
             text="No part of a query gives more right answers than the whole",
             kind=ClaimKind.INVARIANT,
             held=bool(above <= 1 + 1e-12),
             measured={"highest_accuracy": above},
         ),
-        Claim(
+        Verdict(
             text="On Q1 both OF and IC predict the accuracy well",
             kind=ClaimKind.PAPER,
             held=max(distance["Q1", "of"], distance["Q1", "ic"]) <= CLOSE,
             measured={**_of_query(numbers, "Q1_"), "tolerance": CLOSE},
         ),
-        Claim(
+        Verdict(
             text="On Q1, read favourably: the accuracy rises with OF and IC (rank correlation)",
             kind=ClaimKind.PAPER,
             held=min(ranks.values()) >= RISING,
             measured={**ranks, "needed": RISING},
         ),
-        Claim(
+        Verdict(
             text="Where every page is on one server only, OF and IC predict Q1's accuracy better",
             kind=ClaimKind.HYPOTHESIS,
             held=all(
@@ -127,13 +143,13 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             ),
             measured=_of_query(numbers, "Q1"),
         ),
-        Claim(
+        Verdict(
             text="On Q2 the accuracy is generally quite close to OF",
             kind=ClaimKind.PAPER,
             held=distance["Q2", "of"] <= CLOSE,
             measured={**_of_query(numbers, "Q2_OF"), "tolerance": CLOSE},
         ),
-        Claim(
+        Verdict(
             text="On Q2 the accuracy of plans for IC does not rise with IC",
             kind=ClaimKind.PAPER,
             held=bool(distance["Q2", "ic"] > CLOSE and gained < 0.8 * rising),
@@ -159,7 +175,7 @@ def _of_query(numbers: dict[str, float], part: str) -> dict[str, float]:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/query-accuracy",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 12 (TKDE: 14)",
     title="OF and IC against the accuracy of Q1 and Q2",
@@ -167,11 +183,6 @@ EXPERIMENT = Experiment(
         "On Q1 both OF and IC predict the accuracy well; on Q2 accuracy is generally quite close "
         "to OF, and the accuracy of plans for IC does not rise with IC."
     ),
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere(_accuracy.POINTS),
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 3, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.1, Profile.PAPER: 30.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

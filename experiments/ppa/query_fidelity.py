@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.ppa import _accuracy, _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONTESTANTS = ("dp", "sa", "greedy")
+
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.2, 0.4)}
-MEASURES = {"value": "output fidelity", "accuracy": "query accuracy"}
-CLOSE = 0.05
-"""SA is "quite close" to DP if it is nowhere further below it than this."""
 
 
 def _by(name: str) -> _accuracy.Choice:
@@ -36,6 +35,23 @@ def run(point: Point, context: Context) -> Outcome:
     """All three planners at every ratio, and what their plans are worth on one input."""
     choices = {name: _by(name) for name in CONTESTANTS}
     return _accuracy.run_plans(point, context, RATIOS[context.profile], choices, "planner")
+
+
+MEASUREMENT = Measurement(
+    id="ppa/query-fidelity",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(_accuracy.POINTS),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 4.0, Profile.PAPER: 40.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+MEASURES = {"value": "output fidelity", "accuracy": "query accuracy"}
+
+CLOSE = 0.05
+"""SA is "quite close" to DP if it is nowhere further below it than this."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -64,7 +80,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _accuracy.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """DP first, SA near it, greedy last: in OF and in accuracy."""
     computed = table[table["engine"] == _accuracy.COMPUTED]
     values, accuracy = (
@@ -73,7 +89,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     )
     excess = values.sub(values["dp"], axis=0).max().max()
     return [
-        Claim(
+        Verdict(
             text="No planner's OF exceeds that of DP",
             kind=ClaimKind.INVARIANT,
             held=bool(excess <= 1e-9),
@@ -87,9 +103,9 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _last_on_average(accuracy: pd.DataFrame) -> Claim:
+def _last_on_average(accuracy: pd.DataFrame) -> Verdict:
     means = accuracy.groupby("query")[["dp", "sa", "greedy"]].mean()
-    return Claim(
+    return Verdict(
         text="Read over all ratios: greedy has the worst mean accuracy for both queries",
         kind=ClaimKind.PAPER,
         held=bool((means["greedy"] < means[["dp", "sa"]].min(axis=1)).all()),
@@ -97,9 +113,9 @@ def _last_on_average(accuracy: pd.DataFrame) -> Claim:
     )
 
 
-def _near(values: pd.DataFrame, text: str) -> Claim:
+def _near(values: pd.DataFrame, text: str) -> Verdict:
     behind = values["dp"] - values["sa"]
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=bool(behind.max() <= CLOSE),
@@ -112,10 +128,10 @@ def _near(values: pd.DataFrame, text: str) -> Claim:
     )
 
 
-def _last(values: pd.DataFrame, text: str) -> Claim:
+def _last(values: pd.DataFrame, text: str) -> Verdict:
     last = values["greedy"] <= values[["dp", "sa"]].min(axis=1) + 1e-9
     behind = values["greedy"] < values["sa"] - 1e-9
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=bool(last.all() and behind.groupby("query").any().all()),
@@ -129,16 +145,11 @@ def _last(values: pd.DataFrame, text: str) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/query-fidelity",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 13 (TKDE: 15)",
     title="OF and accuracy of DP, SA and greedy on Q1 and Q2",
     statement="SA is quite close to DP, which is optimal; greedy has the worst performance.",
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere(_accuracy.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 4.0, Profile.PAPER: 40.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

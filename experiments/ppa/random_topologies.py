@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.planners import planner
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONTESTANTS = ("sa", "greedy")
-CLOSE = 0.05
-"""SA and greedy are "close" on full topologies if their means differ by no more, averaged over
-the ratios."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -47,6 +45,22 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
+MEASUREMENT = Measurement(
+    id="ppa/random-topologies",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(_random.POINTS),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.9, Profile.PAPER: 12.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+CLOSE = 0.05
+"""SA and greedy are "close" on full topologies if their means differ by no more, averaged over
+the ratios."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """Mean OF per panel, variant, planner and ratio (``x``), with its 95 % interval."""
     frame = results.series("plans", ("panel", "variant")).rename(columns={"ratio": "x"})
@@ -60,7 +74,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Every sentence of section 7.3 on single queries, and the conclusion's factor of ten."""
     means = _random.wide(table, CONTESTANTS, ("panel", "variant", "x"))
     return [
@@ -71,11 +85,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _claim(text: str, held: object, **measured: object) -> Claim:
-    return Claim(text=text, kind=ClaimKind.PAPER, held=bool(held), measured=measured)
+def _claim(text: str, held: object, **measured: object) -> Verdict:
+    return Verdict(text=text, kind=ClaimKind.PAPER, held=bool(held), measured=measured)
 
 
-def _always_better(means: pd.DataFrame) -> Claim:
+def _always_better(means: pd.DataFrame) -> Verdict:
     margin = means["sa"] - means["greedy"]
     return _claim(
         "SA outperforms the greedy algorithm in all combinations of specification and ratio",
@@ -87,7 +101,7 @@ def _always_better(means: pd.DataFrame) -> Claim:
     )
 
 
-def _larger_at_small_ratios(means: pd.DataFrame) -> Claim:
+def _larger_at_small_ratios(means: pd.DataFrame) -> Verdict:
     per_ratio = means.groupby("x").mean()
     relative = 1 - per_ratio["greedy"] / per_ratio["sa"]
     return _claim(
@@ -100,7 +114,7 @@ def _larger_at_small_ratios(means: pd.DataFrame) -> Claim:
     )
 
 
-def _by_panel(table: pd.DataFrame) -> list[Claim]:
+def _by_panel(table: pd.DataFrame) -> list[Verdict]:
     skew, degree, structure, joins = (_random.mean_of(table, panel, "sa") for panel in "abcd")
     greedy = _random.mean_of(table, "c", "greedy")
     uniform, zipf = skew("uniform").mean(), skew("Zipf, s = 0.1").mean()
@@ -135,7 +149,7 @@ def _by_panel(table: pd.DataFrame) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _factor(means: pd.DataFrame) -> Claim:
+def _factor(means: pd.DataFrame) -> Verdict:
     apart = (means["sa"] / means["greedy"])[means["greedy"] > 0]
     return _claim(
         "SA improves on greedy by up to one order of magnitude",
@@ -147,7 +161,7 @@ def _factor(means: pd.DataFrame) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/random-topologies",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 14 (TKDE: 16)",
     title="Output fidelity of SA and greedy on random single-query topologies",
@@ -155,11 +169,6 @@ EXPERIMENT = Experiment(
         "SA outperforms the greedy algorithm in all combinations of topology specification and "
         "active replication ratio; the difference is greater with a smaller ratio."
     ),
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere(_random.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.9, Profile.PAPER: 12.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

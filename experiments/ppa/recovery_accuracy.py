@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.ppa import _accuracy, _random
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.incremental import area, fidelity_curve
 from harness.planning.planners import Decides, names, recovery_order
 from harness.results.record import Outcome, Point, Profile
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORDERS = names(Decides.RECOVERY_ORDER)
-CLOSE = 0.15
-"""Accuracy is close to OF if they are on the average no further apart."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -44,6 +43,21 @@ def run(point: Point, context: Context) -> Outcome:
         areas[f"accuracy_area_{order_name}"] = area(arrived, np.asarray(worth))
     frame = pd.DataFrame(rows, columns=["planner", "arrived", "value", "accuracy"])
     return Outcome(values={"records": query.records, **areas}, series={"curves": frame})
+
+
+MEASUREMENT = Measurement(
+    id="ppa/recovery-accuracy",
+    origin=Origin.COMPUTED,
+    grid=_random.everywhere(_accuracy.POINTS),
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.2, Profile.PAPER: 40.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+CLOSE = 0.15
+"""Accuracy is close to OF if they are on the average no further apart."""
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -74,7 +88,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _accuracy.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """INC ahead in both measures, and how far accuracy is from OF."""
     computed = table[table["engine"] == _accuracy.COMPUTED]
     wide = {
@@ -85,7 +99,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     distance = apart.groupby([computed["query"], computed["planner"]]).mean()
     whole = computed[computed["arrived"] >= 1 - 1e-9]
     return [
-        Claim(
+        Verdict(
             text="With all resources back both orders give every answer",
             kind=ClaimKind.INVARIANT,
             held=bool((whole[["value", "accuracy"]] >= 1 - 1e-9).all(axis=None)),
@@ -94,7 +108,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         _ahead(wide["value"], "INC outperforms TO in OF on both queries"),
         _ahead(wide["accuracy"], "INC outperforms TO in accuracy on both queries"),
         *(
-            Claim(
+            Verdict(
                 text=f"The accuracy of {query} is close to its OF for both orders",
                 kind=ClaimKind.PAPER,
                 held=bool(distance[query].max() <= CLOSE),
@@ -105,10 +119,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _ahead(values: pd.DataFrame, text: str) -> Claim:
+def _ahead(values: pd.DataFrame, text: str) -> Verdict:
     margin = values["inc"] - values["to"]
     per_query = margin.groupby("query").mean()
-    return Claim(
+    return Verdict(
         text=text,
         kind=ClaimKind.PAPER,
         held=bool((per_query > 0).all()),
@@ -121,16 +135,11 @@ def _ahead(values: pd.DataFrame, text: str) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/recovery-accuracy",
+    measurement=MEASUREMENT,
     paper=_random.JOURNAL,
     figure="Figure 20",
     title="OF and accuracy of Q1 and Q2 while resources come back",
     statement="INC is better than TO in OF and in accuracy; the accuracy follows OF for both.",
-    origin=Origin.COMPUTED,
-    grid=_random.everywhere(_accuracy.POINTS),
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 1.2, Profile.PAPER: 40.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

@@ -13,15 +13,11 @@ import pandas as pd
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._latency import ACTIVE, CHECKPOINT, REPLAY
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
-
-RAPIDLY = 1.5
-"""Latency "grows rapidly" with the rate if twice the rate costs at least so many times as much."""
-FASTER_S = 0.01
-"""A shorter synchronization period must gain at least this much to count."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -34,6 +30,24 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
+MEASUREMENT = Measurement(
+    id="ppa/recovery-correlated",
+    origin=Origin.SIMULATED,
+    grid=_latency.grid(),
+    repeats=_latency.REPEATS,
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 0.6, Profile.PAPER: 0.6},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+RAPIDLY = 1.5
+"""Latency "grows rapidly" with the rate if twice the rate costs at least so many times as much."""
+
+FASTER_S = 0.01
+"""A shorter synchronization period must gain at least this much to count."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """`_latency.table` with the mean latency of a single failure in ``single_s``."""
     by = ["engine", "window_s", "rate", "contender"]
@@ -41,7 +55,7 @@ def table(results: Results) -> pd.DataFrame:
     return _latency.table(results).merge(single, on=by)
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The papers' sentences about this figure."""
     found = _latency.latencies(table)
     passive = _latency.of(found, (*CHECKPOINT, REPLAY))
@@ -53,7 +67,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         ),
         _latency.stable(found, "Active replication is stable under different windows and rates"),
         _synchronization(found),
-        Claim(
+        Verdict(
             text="Checkpoint and Storm grow rapidly with the rate",
             kind=ClaimKind.PAPER,
             held=bool((growth.to_numpy() >= RAPIDLY).all()),
@@ -62,7 +76,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         _latency.rises_with_interval(
             found, "Checkpoint grows rapidly with the checkpoint interval"
         ),
-        Claim(
+        Verdict(
             text="With 10 s windows Storm is faster than Checkpoint with a 30 s interval",
             kind=ClaimKind.PAPER,
             held=bool((short[REPLAY] < short["CKP-30s"]).all()),
@@ -72,11 +86,11 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _synchronization(found: pd.DataFrame) -> Claim:
+def _synchronization(found: pd.DataFrame) -> Verdict:
     """Shorter trimming, faster takeover; null where only one period was run."""
     both = [name for name in ACTIVE if name in found]
     gains = (found[both[-1]] - found[both[0]]) if len(both) == len(ACTIVE) else None
-    return Claim(
+    return Verdict(
         text="A shorter synchronization period makes active recovery faster",
         kind=ClaimKind.PAPER,
         held=None if gains is None else bool(gains.mean() >= FASTER_S),
@@ -89,7 +103,7 @@ def _synchronization(found: pd.DataFrame) -> Claim:
     )
 
 
-def _gains_more(table: pd.DataFrame) -> Claim:
+def _gains_more(table: pd.DataFrame) -> Verdict:
     """What active saves against checkpoints, after one failure and after all."""
     chosen = table[table["engine"] == _latency.SIMULATED]
     passive = chosen[chosen["contender"].isin(CHECKPOINT)]
@@ -98,7 +112,7 @@ def _gains_more(table: pd.DataFrame) -> Claim:
         column: float(passive[column].mean() - active[column].mean())
         for column in ("mean", "single_s")
     }
-    return Claim(
+    return Verdict(
         text="Active saves more in a correlated failure than in a single one",
         kind=ClaimKind.PAPER,
         held=saved["mean"] > saved["single_s"],
@@ -107,7 +121,7 @@ def _gains_more(table: pd.DataFrame) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/recovery-correlated",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 8 (TKDE: 9)",
     title="Recovery latency when all tasks fail at once",
@@ -115,11 +129,6 @@ EXPERIMENT = Experiment(
         "Active is much faster than passive and stable; Checkpoint and Storm grow rapidly with "
         "the rate; Storm with short windows is faster than a checkpoint every 30 s."
     ),
-    origin=Origin.SIMULATED,
-    grid=_latency.grid(),
-    repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 0.6, Profile.PAPER: 0.6},
-    run=run,
     table=table,
     draw=_latency.draw,
     claims=claims,

@@ -11,12 +11,10 @@ import pandas as pd
 
 from experiments.ppa import _latency, _random
 from experiments.ppa._latency import CHECKPOINT, REPLAY
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
-
-PROPORTION = (1.6, 2.4)
-"""Twice the rate, about twice the latency."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -24,7 +22,22 @@ def run(point: Point, context: Context) -> Outcome:
     return Outcome(values={"latency_s": _latency.single_s(point, context)})
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+MEASUREMENT = Measurement(
+    id="ppa/recovery-single",
+    origin=Origin.SIMULATED,
+    grid=_latency.grid(),
+    repeats=_latency.REPEATS,
+    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.5, Profile.PAPER: 0.5},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+PROPORTION = (1.6, 2.4)
+"""Twice the rate, about twice the latency."""
+
+
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """The papers' six sentences about this figure."""
     found = _latency.latencies(table)
     passive = _latency.of(found, (*CHECKPOINT, REPLAY))
@@ -40,7 +53,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         _latency.stable(
             found, "Window length and rate have little influence on active replication"
         ),
-        Claim(
+        Verdict(
             text="Checkpoint and Storm grow in proportion to the rate",
             kind=ClaimKind.PAPER,
             held=bool(((growth >= PROPORTION[0]) & (growth <= PROPORTION[1])).to_numpy().all()),
@@ -52,7 +65,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
         _latency.rises_with_interval(
             found, "The latency with Checkpoint increases with the checkpoint interval"
         ),
-        Claim(
+        Verdict(
             text="Storm takes longer with 30 s windows than with 10 s windows",
             kind=ClaimKind.PAPER,
             held=bool(longer.all()),
@@ -60,7 +73,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 f"window_{w}_s": passive[REPLAY].xs(w, level="window_s").tolist() for w in (10, 30)
             },
         ),
-        Claim(
+        Verdict(
             text="Storm takes longer than Checkpoint in most of the cases",
             kind=ClaimKind.PAPER,
             held=bool(slower.mean() > 0.5),
@@ -70,7 +83,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    id="ppa/recovery-single",
+    measurement=MEASUREMENT,
     paper=_random.CONFERENCE + "; " + _random.JOURNAL,
     figure="Figure 7 (TKDE: 8)",
     title="Recovery latency of a single node's failure",
@@ -78,11 +91,6 @@ EXPERIMENT = Experiment(
         "Active is much faster than passive and hardly depends on window and rate; Checkpoint "
         "grows with rate and interval, Storm with rate and window, and is mostly slower."
     ),
-    origin=Origin.SIMULATED,
-    grid=_latency.grid(),
-    repeats=_latency.REPEATS,
-    seconds_per_run={Profile.SMOKE: 0.1, Profile.QUICK: 0.5, Profile.PAPER: 0.5},
-    run=run,
     table=_latency.table,
     draw=_latency.draw,
     claims=claims,

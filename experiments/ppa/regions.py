@@ -18,10 +18,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.ppa import _random
-from harness.claims import Claim, ClaimKind, region, shares
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict, shares
+from harness.claims.legacy import region
+from harness.experiment import Experiment
 from harness.figures.cells import draw_held
 from harness.figures.style import stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.planning.incremental import Incremental, TopologicalOrder, area, fidelity_curve
 from harness.planning.planners import planner
 from harness.planning.readings import PRINTED
@@ -35,8 +37,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DEGREES = {"2 to 4": (2, 4), "4 to 8": (4, 8), "8 to 16": (8, 16), "16 to 32": (16, 32)}
+
 SKEWS = (0.1, 0.5, 1.0)
+
 TEXT = "equal mix, the text"
+
 MIXES: Mapping[str, Mapping[Partitioning, float]] = {
     "equal mix": GENERAL,
     "mostly full": {**STRUCTURED, Partitioning.FULL: 6},
@@ -44,31 +49,11 @@ MIXES: Mapping[str, Mapping[Partitioning, float]] = {
     TEXT: GENERAL,
 }
 """The last with SA as the text has Algorithm 2 instead of its line 14 (`Readings.by_increase`)."""
+
 COUNT = {Profile.SMOKE: 2, Profile.QUICK: 4, Profile.PAPER: 100}
+
 RATIOS = (0.1, 0.2, 0.5, 0.8)
-HALF = 0.5
-FIRST = 1
-"""At the least ratio often no MC-tree fits, and then nothing is ahead of anything; only the factor
-of ten is looked for there too."""
-CLOSE = 0.05
-"""SA and greedy are "close" on full topologies within this mean difference of OF."""
-ORDER = 10.0
-SENTENCES: Mapping[str, str] = {
-    "ahead": "SA outperforms greedy at every ratio",
-    "small": "the smaller the ratio, the greater the relative difference",
-    "skew": "(a) SA does better with more skewed workloads",
-    "degree": "(b) OF is higher than at the next lower degrees",
-    "structured": "(c) OF of structured topologies is higher than of full ones",
-    "close": "(c) on full topologies SA and greedy are close",
-    "joins": "(d) with more joins OF is lower",
-    "tenfold": "SA is up to ten times as good as greedy",
-    "inc": "Fig. 19: INC outperforms TO",
-    "inc-structured": "Fig. 19 (c): INC is higher on structured topologies",
-}
-LETTERS = dict(zip(SENTENCES, "ABCDEFGHIJ", strict=True))
 
-
-KINDS = ("plain", "uniform", "joins", "structured", "full")
 RECOVERED = ("plain", "structured", "full")
 """The kinds that Fig. 19's sentences speak of."""
 
@@ -115,6 +100,61 @@ def run(point: Point, context: Context) -> Outcome:
             "areas": pd.DataFrame(areas, columns=["kind", "order", "area"]),
         },
     )
+
+
+def _grid(degrees: Sequence[str], skews: Sequence[float], mixes: Sequence[str]) -> Sequence[Point]:
+    return [
+        {"degrees": name, "skew": skew, "mix": mix}
+        for mix in mixes
+        for skew in skews
+        for name in degrees
+    ]
+
+
+_EVERY = _grid(list(DEGREES), SKEWS, list(MIXES))
+
+MEASUREMENT = Measurement(
+    id="ppa/regions",
+    origin=Origin.COMPUTED,
+    grid={
+        Profile.SMOKE: _grid(list(DEGREES)[:2], SKEWS[:1], list(MIXES)),
+        Profile.QUICK: _EVERY,
+        Profile.PAPER: _EVERY,
+    },
+    repeats=_random.ONCE,
+    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.5, Profile.PAPER: 50.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+HALF = 0.5
+
+FIRST = 1
+"""At the least ratio often no MC-tree fits, and then nothing is ahead of anything; only the factor
+of ten is looked for there too."""
+
+CLOSE = 0.05
+"""SA and greedy are "close" on full topologies within this mean difference of OF."""
+
+ORDER = 10.0
+
+SENTENCES: Mapping[str, str] = {
+    "ahead": "SA outperforms greedy at every ratio",
+    "small": "the smaller the ratio, the greater the relative difference",
+    "skew": "(a) SA does better with more skewed workloads",
+    "degree": "(b) OF is higher than at the next lower degrees",
+    "structured": "(c) OF of structured topologies is higher than of full ones",
+    "close": "(c) on full topologies SA and greedy are close",
+    "joins": "(d) with more joins OF is lower",
+    "tenfold": "SA is up to ten times as good as greedy",
+    "inc": "Fig. 19: INC outperforms TO",
+    "inc-structured": "Fig. 19 (c): INC is higher on structured topologies",
+}
+
+LETTERS = dict(zip(SENTENCES, "ABCDEFGHIJ", strict=True))
+
+KINDS = ("plain", "uniform", "joins", "structured", "full")
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -220,7 +260,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "sentences of Fig. 16 and 19 that hold, with the letters of those that do not")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Whether there is such a region; and on what each sentence depends."""
     held = holding(table)
     share_of = shares(held)
@@ -230,7 +270,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     }
     return [
         region(in_words, _random.place),
-        Claim(
+        Verdict(
             text="SA outperforms greedy and INC outperforms TO whatever the lost parameters are",
             kind=ClaimKind.PAPER,
             held=share_of["ahead"] == 1 and share_of["inc"] == 1,
@@ -243,31 +283,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def _grid(degrees: Sequence[str], skews: Sequence[float], mixes: Sequence[str]) -> Sequence[Point]:
-    return [
-        {"degrees": name, "skew": skew, "mix": mix}
-        for mix in mixes
-        for skew in skews
-        for name in degrees
-    ]
-
-
-_EVERY = _grid(list(DEGREES), SKEWS, list(MIXES))
 EXPERIMENT = Experiment(
-    id="ppa/regions",
+    measurement=MEASUREMENT,
     paper="Faultline, beside " + _random.JOURNAL,
     figure="Figures 16 and 19, over the parameters that are lost",
     title="Where all sentences about random topologies hold together",
     statement="Degree ranges and the mix of partitionings of Figures 16 and 19 are lost.",
-    origin=Origin.COMPUTED,
-    grid={
-        Profile.SMOKE: _grid(list(DEGREES)[:2], SKEWS[:1], list(MIXES)),
-        Profile.QUICK: _EVERY,
-        Profile.PAPER: _EVERY,
-    },
-    repeats=_random.ONCE,
-    seconds_per_run={Profile.SMOKE: 0.5, Profile.QUICK: 0.5, Profile.PAPER: 50.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

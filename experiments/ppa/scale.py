@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.ppa import _recovery
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import SCHEMES, stamp
+from harness.measurement import Context, Measurement, Origin
 from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 
 RACK = 40
 """Nodes; the studies' racks have 40 to 80."""
-GIVE_UP_US = 120_000_000
+
 LEAVES = (64, 256, 1024, 8192)
+
 PLANS = ("checkpoint", "ppa", "active")
-LABELS = {"checkpoint": "checkpoint", "ppa": "PPA-0.5", "active": "active replication"}
+
 RACK_EVENTS_PER_HOUR_AND_NODE = 0.00228 / 1800
 """Dean's cluster: twenty racks a year among 1,800 machines."""
 
@@ -118,6 +120,30 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
+def grid(leaves: tuple[int, ...]) -> list[Point]:
+    return [{"leaves": count, "plan": plan} for count in leaves for plan in PLANS]
+
+
+MEASUREMENT = Measurement(
+    id="ppa/scale",
+    origin=Origin.SIMULATED,
+    grid={
+        Profile.SMOKE: grid((64,)),
+        Profile.QUICK: grid(LEAVES[:3]),
+        Profile.PAPER: grid(LEAVES),
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
+    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 2.7, Profile.PAPER: 100.0},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+GIVE_UP_US = 120_000_000
+
+LABELS = {"checkpoint": "checkpoint", "ppa": "PPA-0.5", "active": "active replication"}
+
+
 def table(results: Results) -> pd.DataFrame:
     """Mean and extremes of the recovery latency per plan and number of nodes."""
     grouped = results.frame.groupby(["plan", "nodes"])
@@ -151,19 +177,19 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "simulated, virtual time; costs chosen")
 
 
-def claims(table: pd.DataFrame) -> list[Claim]:
+def claims(table: pd.DataFrame) -> list[Verdict]:
     """Who is faster, and whether size matters."""
     pivot = table.pivot_table(index="nodes", columns="plan", values="mean")
     faster = bool((pivot["active"] < pivot["checkpoint"]).all())
     growth = {plan: float(pivot[plan].iloc[-1] - pivot[plan].iloc[0]) for plan in PLANS}
     return [
-        Claim(
+        Verdict(
             text="Active replicas recover a rack faster than checkpoints at every size",
             kind=ClaimKind.HYPOTHESIS,
             held=faster,
             measured={plan: pivot[plan].tolist() for plan in PLANS},
         ),
-        Claim(
+        Verdict(
             text="Recovering one rack takes no longer in a larger cluster (within 2 s)",
             kind=ClaimKind.HYPOTHESIS,
             held=all(value <= 2.0 for value in growth.values()),
@@ -172,25 +198,12 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def grid(leaves: tuple[int, ...]) -> list[Point]:
-    return [{"leaves": count, "plan": plan} for count in leaves for plan in PLANS]
-
-
 EXPERIMENT = Experiment(
-    id="ppa/scale",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="Scale",
     title="Recovery of a rack on up to ten thousand nodes",
     statement="Beyond the papers: the schemes on trees of up to 16,383 tasks, one rack lost.",
-    origin=Origin.SIMULATED,
-    grid={
-        Profile.SMOKE: grid((64,)),
-        Profile.QUICK: grid(LEAVES[:3]),
-        Profile.PAPER: grid(LEAVES),
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 3},
-    seconds_per_run={Profile.SMOKE: 0.4, Profile.QUICK: 2.7, Profile.PAPER: 100.0},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

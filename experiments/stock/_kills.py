@@ -23,10 +23,9 @@ from experiments.stock._scale import (
     own_workload,
     spark_conf,
 )
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import Node
 from harness.engines.base import Setup
-from harness.experiment import Context
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import Schedule
@@ -34,6 +33,7 @@ from harness.judging.calibration import NOTHING_HELD, GridScale
 from harness.judging.disturbances import OF_ONE_FAILURE
 from harness.judging.run import LiveRun, measure
 from harness.measure.recovery import OutputRecovery, Unrecovered, bounds_of_mean
+from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
 from harness.seeds import generator
@@ -217,7 +217,7 @@ def _about(runs: pd.DataFrame, recoveries: pd.DataFrame, scope: str | None) -> p
     )
 
 
-def check(tables: Mapping[str, pd.DataFrame], *, victim: str) -> list[Claim]:
+def check(tables: Mapping[str, pd.DataFrame], *, victim: str) -> list[Verdict]:
     """The invariants of every run with failures, and what the two schemes are said to do."""
     runs = tables["runs"]
     return [
@@ -234,12 +234,12 @@ def check(tables: Mapping[str, pd.DataFrame], *, victim: str) -> list[Claim]:
     ]
 
 
-def invariant(text: str, held: bool | None, **measured: Any) -> Claim:
-    return Claim(text=text, kind=ClaimKind.INVARIANT, held=held, measured=measured)
+def invariant(text: str, held: bool | None, **measured: Any) -> Verdict:
+    return Verdict(text=text, kind=ClaimKind.INVARIANT, held=held, measured=measured)
 
 
-def hypothesis(text: str, held: bool | None, why: str | None = None, **measured: Any) -> Claim:
-    return Claim(text=text, kind=ClaimKind.HYPOTHESIS, held=held, measured=measured, why=why)
+def hypothesis(text: str, held: bool | None, why: str | None = None, **measured: Any) -> Verdict:
+    return Verdict(text=text, kind=ClaimKind.HYPOTHESIS, held=held, measured=measured, why=why)
 
 
 def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def named(runs: pd.DataFrame, column: str) -> dict[str, Any]:
     }
 
 
-def really_failed(runs: pd.DataFrame) -> Claim:
+def really_failed(runs: pd.DataFrame) -> Verdict:
     """A schedule of the user's may pause or cut and kill nothing."""
     planned = (runs["failures_planned"] > 0) & (runs["failures_done"] == runs["failures_planned"])
     return invariant(
@@ -262,7 +262,7 @@ def really_failed(runs: pd.DataFrame) -> Claim:
     )
 
 
-def punctual(runs: pd.DataFrame) -> Claim:
+def punctual(runs: pd.DataFrame) -> Verdict:
     """Times count from when a failure really came, so one that came late falsifies none."""
     late_s = runs["failure_lateness_s"].astype(float)
     return hypothesis(
@@ -272,7 +272,7 @@ def punctual(runs: pd.DataFrame) -> Claim:
     )
 
 
-def nothing_dropped(runs: pd.DataFrame, failure: str) -> Claim:
+def nothing_dropped(runs: pd.DataFrame, failure: str) -> Verdict:
     """A twin that drops rows makes its run invalid; drops after a failure are the engine's."""
     return hypothesis(
         f"After {failure} the watermark drops no row",
@@ -281,7 +281,7 @@ def nothing_dropped(runs: pd.DataFrame, failure: str) -> Claim:
     )
 
 
-def _equal(runs: pd.DataFrame, column: str, difference: str, what: str) -> Claim:
+def _equal(runs: pd.DataFrame, column: str, difference: str, what: str) -> Verdict:
     """Rows that the watermark dropped are missing in the output: `nothing_dropped` says so."""
     judged = runs[runs["dropped_rows"] == 0]
     return invariant(
@@ -291,7 +291,7 @@ def _equal(runs: pd.DataFrame, column: str, difference: str, what: str) -> Claim
     )
 
 
-def _uncontradicted(runs: pd.DataFrame) -> Claim:
+def _uncontradicted(runs: pd.DataFrame) -> Verdict:
     return invariant(
         "No result was delivered with two different values in any run",
         bool((runs["contradictions"] == 0).all()),
@@ -360,7 +360,7 @@ def mean_gap(runs: pd.DataFrame) -> float | None:
     return None if not len(gaps) or gaps.isna().any() else float(gaps.mean())
 
 
-def _comes_back(runs: pd.DataFrame, victim: str) -> Claim:
+def _comes_back(runs: pd.DataFrame, victim: str) -> Verdict:
     mine = runs[runs["scheme"] == "checkpoint"]
     return hypothesis(
         f"Under checkpoint the output stops when a {victim} is killed, for more than "
@@ -376,7 +376,7 @@ def _comes_back(runs: pd.DataFrame, victim: str) -> Claim:
     )
 
 
-def _goes_on(runs: pd.DataFrame, victim: str) -> Claim:
+def _goes_on(runs: pd.DataFrame, victim: str) -> Verdict:
     mine = runs[runs["scheme"] == "active"]
     stopped = [stops(run) for run in mine.itertuples()]
     return hypothesis(
@@ -391,7 +391,7 @@ def _goes_on(runs: pd.DataFrame, victim: str) -> Claim:
     )
 
 
-def _shorter_gap(runs: pd.DataFrame, victim: str) -> Claim:
+def _shorter_gap(runs: pd.DataFrame, victim: str) -> Verdict:
     gaps = {
         (float(interval_s), scheme): mean_gap(
             runs[(runs["interval_s"] == interval_s) & (runs["scheme"] == scheme)]
@@ -413,7 +413,7 @@ def shorter(one: float | None, other: float | None) -> bool | None:
     return None if one is None or other is None else one < other
 
 
-def _grows(runs: pd.DataFrame) -> list[Claim]:
+def _grows(runs: pd.DataFrame) -> list[Verdict]:
     """Asked where a grid has several intervals: the paper profile."""
     if runs["interval_s"].nunique() < 2:
         return []

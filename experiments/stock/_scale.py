@@ -13,8 +13,8 @@ from typing import Any
 from datasets.text import read_lines, text_files
 from harness.cluster.base import Action, ClusterSpec
 from harness.errors import UsageError
-from harness.experiment import Context
 from harness.failures.files import read_schedule
+from harness.measurement import Context
 from harness.results.record import Point, Profile
 from workloads.base import Workload, load_workload_file
 from workloads.wordcount import word_count

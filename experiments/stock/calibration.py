@@ -23,9 +23,10 @@ from experiments.stock._scale import (
     own_workload,
     spark_conf,
 )
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 LOAD_S = 8.0
 """Of a rung, beside some of its triggers."""
+
 SETTLE_S = 3.0
 
 
@@ -65,12 +67,28 @@ def run(point: Point, context: Context) -> Outcome:
     return calibrate(ramp, rungs[:1] if smoke else rungs, cluster, context)
 
 
+MEASUREMENT = Measurement(
+    id="stock/calibration",
+    origin=Origin.MEASURED,
+    grid={profile: [{"scheme": "active"}] for profile in Profile},
+    repeats=dict.fromkeys(Profile, 1),
+    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 100, Profile.PAPER: 130},
+    run=run,
+    scheduling=Scheduling(keeps=keeps, once=True),
+    chooses=["harness.engines.structured.engine"],
+    accepts=frozenset({"conf", "text", "workload"}),
+    check=check_options,
+)
+
+# Shown: no record depends on what follows.
+
+
 def table(results: Results) -> pd.DataFrame:
     """A row per pass of the ramp, in the order in which they were made."""
     return results.series("ramp", ["scheme", "held_interval_s", "held_rate_per_s"])
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """What was held, and whether the grids had to be stretched for it."""
     from harness.judging.calibration import MEDIAN_INTERVALS, TAIL_INTERVALS
 
@@ -80,7 +98,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
         "held_rate_per_s": None if held.empty else float(held["rate_per_s"].iloc[0]),
     }
     return [
-        Claim(
+        Verdict(
             text="This machine holds the shortest trigger of the grids at their rate, with a "
             f"margin: the median window takes at most {MEDIAN_INTERVALS:g} triggers and the "
             f"slowest at most {TAIL_INTERVALS:g}",
@@ -93,7 +111,7 @@ def claims(table: pd.DataFrame) -> Sequence[Claim]:
             measured=measured,
             why=_lateness(first),
         ),
-        Claim(
+        Verdict(
             text="It holds some trigger and some rate, so that kills can be measured on it",
             kind=ClaimKind.HYPOTHESIS,
             held=bool(len(held)),
@@ -142,17 +160,11 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
 
 
 EXPERIMENT = Experiment(
-    id="stock/calibration",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="calibration",
     title="The shortest trigger that this machine holds",
     statement="A machine that keeps up with a margin can tell a failure's delay from its own.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine"],
-    grid={profile: [{"scheme": "active"}] for profile in Profile},
-    repeats=dict.fromkeys(Profile, 1),
-    seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 100, Profile.PAPER: 130},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,
@@ -167,8 +179,4 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(6.5, 3.5),
     smoke_covered_by="stock/worker-kill",
-    keeps=keeps,
-    once=True,
-    accepts=frozenset({"conf", "text", "workload"}),
-    check=check_options,
 )

@@ -30,13 +30,14 @@ from experiments.stock._kills import (
     together,
 )
 from experiments.stock._scale import RATE_PER_S, SCALES, cluster_spec, keeps
-from harness.claims import Claim
+from harness.claims import Verdict
 from harness.cluster.base import Action
 from harness.engines.base import Setup
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.figures.style import GREY, ORANGE, SCHEMES
 from harness.judging.run import LiveRun, measure
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from workloads.wordcount import word_count
 
@@ -49,6 +50,7 @@ FAILURES: Mapping[str, tuple[Action, Action]] = {
     "frozen": (Action.PAUSE, Action.RESUME),
     "killed": (Action.KILL, Action.RESTART),
 }
+
 DOWN_S = {Profile.SMOKE: 2.0, Profile.QUICK: 10.0, Profile.PAPER: 10.0}
 """Less than the 20 s after which Spark gives up a silent executor: a healed rack goes on."""
 
@@ -96,7 +98,34 @@ def schedule(failure: str, rack: str, *, at_s: float, down_s: float) -> Schedule
     )
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+def measured(point: Point, context: Context) -> Outcome:
+    """`run`, and for how long the rack was away."""
+    outcome = run(point, context)
+    return replace(outcome, values={**outcome.values, "down_s": DOWN_S[context.profile]})
+
+
+MEASUREMENT = Measurement(
+    id="stock/partition",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [point("cut off", 1)],
+        Profile.QUICK: [point(failure, 2) for failure in FAILURES],
+        Profile.PAPER: [
+            point(failure, interval_s) for interval_s in (2, 5) for failure in FAILURES
+        ],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
+    run=measured,
+    scheduling=Scheduling(keeps=keeps),
+    chooses=["harness.engines.structured.engine"],
+    actions=frozenset({Action.CUT, Action.HEAL}),
+)
+
+# Shown: no record depends on what follows.
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
     """Equal output, nothing delivered twice with two values, and what the three cost."""
     runs = tables["runs"]
     judged = runs[runs["dropped_rows"] == 0]
@@ -159,31 +188,15 @@ def _panel(axes: Axes, mine: pd.DataFrame, run: pd.Series[Any], column: str) -> 
     axes.set_ylim(bottom=0)
 
 
-def measured(point: Point, context: Context) -> Outcome:
-    """`run`, and for how long the rack was away."""
-    outcome = run(point, context)
-    return replace(outcome, values={**outcome.values, "down_s": DOWN_S[context.profile]})
-
-
 EXPERIMENT = Experiment(
-    id="stock/partition",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="partition",
     title="A rack cut off the network, frozen, or killed",
-    statement="A rack that falls silent costs the output more than one that dies, and its results "
-    "are not delivered beside those that took their place.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine"],
-    grid={
-        Profile.SMOKE: [point("cut off", 1)],
-        Profile.QUICK: [point(failure, 2) for failure in FAILURES],
-        Profile.PAPER: [
-            point(failure, interval_s) for interval_s in (2, 5) for failure in FAILURES
-        ],
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 50, Profile.QUICK: 170, Profile.PAPER: 220},
-    run=measured,
+    statement=(
+        "A rack that falls silent costs the output more than one that dies, and its results "
+        "are not delivered beside those that took their place."
+    ),
     table=tabulate,
     draw=draw,
     claims=claims,
@@ -197,6 +210,4 @@ EXPERIMENT = Experiment(
         "because each of the three says something only beside the others.",
     ),
     figure_size_in=(9.0, 5.0),
-    actions=frozenset({Action.CUT, Action.HEAL}),
-    keeps=keeps,
 )

@@ -19,12 +19,13 @@ import pandas as pd
 from experiments.stock import calibration, worker_kill
 from experiments.stock._figure import draw_kills
 from experiments.stock._kills import NOTES, check, tabulate
-from experiments.stock._scale import check_options, keeps
-from harness.claims import Claim
-from harness.experiment import Experiment, Origin
+from harness.claims import Verdict
+from harness.experiment import Experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# Shown: no record depends on what follows.
 
 VICTIM = "rack"
 
@@ -34,33 +35,26 @@ def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
     draw_kills(tables, figure, victim=VICTIM)
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
     """Equal output and real kills in every run; what the schemes are said to do."""
     return check(tables, victim=VICTIM)
 
 
 EXPERIMENT = Experiment(
-    id="stock/rack-kill",
+    measurement=worker_kill.MEASUREMENT,
+    name="stock/rack-kill",
     paper="Faultline",
     figure="rack kill",
     title="Output around the kill of a whole rack",
-    statement="When a rack is killed at once, output stops until its tasks run again on "
-    "the other rack under checkpoint, and goes on under active replication.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine"],
-    runs_of=worker_kill.EXPERIMENT.id,
-    grid=worker_kill.EXPERIMENT.grid,
-    repeats=worker_kill.EXPERIMENT.repeats,
-    seconds_per_run=worker_kill.EXPERIMENT.seconds_per_run,
-    run=worker_kill.EXPERIMENT.run,
+    statement=(
+        "When a rack is killed at once, output stops until its tasks run again on "
+        "the other rack under checkpoint, and goes on under active replication."
+    ),
     table=partial(tabulate, scope="rack"),
     draw=draw,
     claims=claims,
     notes=NOTES,
     figure_size_in=(9.0, 7.0),
-    accepts=frozenset({"conf", "failures", "text", "workload"}),
-    check=check_options,
     scaled_by=calibration.EXPERIMENT,
-    keeps=keeps,
     smoke_covered_by=worker_kill.EXPERIMENT.id,
 )

@@ -19,14 +19,13 @@ from experiments.stock import calibration
 from experiments.stock._figure import draw_kills
 from experiments.stock._kills import NOTES, check, point, run_kill, tabulate
 from experiments.stock._scale import check_options, keeps
-from harness.claims import Claim
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import Verdict
+from harness.experiment import Experiment
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-VICTIM = "worker"
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -34,25 +33,9 @@ def run(point: Point, context: Context) -> Outcome:
     return run_kill(point, context, racks=True)
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
-    """Output over time around the kill, and what every run cost."""
-    draw_kills(tables, figure, victim=VICTIM)
-
-
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
-    """Equal output and real kills in every run; what the schemes are said to do."""
-    return check(tables, victim=VICTIM)
-
-
-EXPERIMENT = Experiment(
+MEASUREMENT = Measurement(
     id="stock/worker-kill",
-    paper="Faultline",
-    figure="worker kill",
-    title="Output around the kill of one worker",
-    statement="When one worker is killed, output stops until its tasks run again elsewhere "
-    "under checkpoint, and goes on under active replication.",
     origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine"],
     grid={
         # Every scheme opens applications of its own, which is most of what a smoke run takes; the
         # other one is in the smoke profile of stock/workload-kill.
@@ -67,13 +50,40 @@ EXPERIMENT = Experiment(
     repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
     seconds_per_run={Profile.SMOKE: 45, Profile.QUICK: 150, Profile.PAPER: 330},
     run=run,
+    scheduling=Scheduling(keeps=keeps),
+    chooses=["harness.engines.structured.engine"],
+    accepts=frozenset({"conf", "failures", "text", "workload"}),
+    check=check_options,
+)
+
+# Shown: no record depends on what follows.
+
+VICTIM = "worker"
+
+
+def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+    """Output over time around the kill, and what every run cost."""
+    draw_kills(tables, figure, victim=VICTIM)
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
+    """Equal output and real kills in every run; what the schemes are said to do."""
+    return check(tables, victim=VICTIM)
+
+
+EXPERIMENT = Experiment(
+    measurement=MEASUREMENT,
+    paper="Faultline",
+    figure="worker kill",
+    title="Output around the kill of one worker",
+    statement=(
+        "When one worker is killed, output stops until its tasks run again elsewhere "
+        "under checkpoint, and goes on under active replication."
+    ),
     table=partial(tabulate, scope="node"),
     draw=draw,
     claims=claims,
     notes=NOTES,
     figure_size_in=(9.0, 7.0),
-    accepts=frozenset({"conf", "failures", "text", "workload"}),
-    check=check_options,
     scaled_by=calibration.EXPERIMENT,
-    keeps=keeps,
 )

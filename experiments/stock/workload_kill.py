@@ -33,22 +33,24 @@ from experiments.stock._kills import (
 )
 from experiments.stock._scale import check_options, keeps
 from experiments.stock._workloads import WORKLOADS, workload_of
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import GREY, ORANGE, SCHEMES
 from harness.measure.success import DRAIN_S, TUPLE_TIMEOUT_S
+from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 SHOWN = ("world-cup", "traffic-jams", "accidents")
+
 IN_QUICK = ("accidents",)
 """The one of which the edge paper says something. Quick has others of the stock engine where they
 are measured for more: word count in `experiments.stock.worker_kill`, the World Cup in
 `experiments.stock.input_rate` and `experiments.live.engines`."""
+
 TRIGGER_S = {"world-cup": 2, "traffic-jams": 2, "accidents": 1}
 """Also the checkpoint interval. What two cores keep up with; accidents must hurry, because their
 tuples time out."""
@@ -69,7 +71,27 @@ def run(point: Point, context: Context) -> Outcome:
     )
 
 
-def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
+MEASUREMENT = Measurement(
+    id="stock/workload-kill",
+    origin=Origin.MEASURED,
+    grid={
+        Profile.SMOKE: [_point(SHOWN[0], "active")],
+        Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in IN_QUICK],
+        Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
+    },
+    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
+    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 105, Profile.PAPER: 230},
+    run=run,
+    scheduling=Scheduling(keeps=keeps),
+    chooses=["harness.engines.structured.engine"],
+    accepts=frozenset({"conf"}),
+    check=check_options,
+)
+
+# Shown: no record depends on what follows.
+
+
+def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Verdict]:
     """Real kills and equal output under every workload; a shorter gap under replication."""
     runs = tables["runs"]
     return [
@@ -84,7 +106,7 @@ def claims(tables: Mapping[str, pd.DataFrame]) -> Sequence[Claim]:
     ]
 
 
-def _equal(runs: pd.DataFrame, workload: str) -> Claim:
+def _equal(runs: pd.DataFrame, workload: str) -> Verdict:
     mine = runs[(runs["workload"] == workload) & (runs["dropped_rows"] == 0)]
     verdicts = [mine[f"output_equals_{other}"] for other in ("truth", "twin")]
     equal = together(decided(pd.concat(verdicts)))
@@ -97,7 +119,7 @@ def _equal(runs: pd.DataFrame, workload: str) -> Claim:
     )
 
 
-def _table_equal(mine: pd.DataFrame) -> Sequence[Claim]:
+def _table_equal(mine: pd.DataFrame) -> Sequence[Verdict]:
     if not len(mine):
         return []
     equal = mine["table_equals_truth"].eq(True) & (mine["table_rows"] == mine["results"])
@@ -113,7 +135,7 @@ def _table_equal(mine: pd.DataFrame) -> Sequence[Claim]:
     ]
 
 
-def _accurate(runs: pd.DataFrame, workload: str) -> Claim:
+def _accurate(runs: pd.DataFrame, workload: str) -> Verdict:
     """Follows from equal output here, because the stock engine delivers nothing tentative."""
     mine = runs[(runs["workload"] == workload) & (runs["dropped_rows"] == 0)]
     exact = [(mine[f"paper_accuracy_{name}"] == 1).all() for name in ("first", "last")]
@@ -127,12 +149,12 @@ def _accurate(runs: pd.DataFrame, workload: str) -> Claim:
     )
 
 
-def _more_succeed(runs: pd.DataFrame) -> Claim:
+def _more_succeed(runs: pd.DataFrame) -> Verdict:
     """Null without both schemes, and where a twin could not follow its load."""
     mine = runs[runs["workload"] == "accidents"]
     rates = mine.groupby("scheme")["success_rate"].mean()
     both = {"active", "checkpoint"} <= set(rates.index) and mine["success_rate"].notna().all()
-    return Claim(
+    return Verdict(
         text="Accident detection: after a worker kill more tuples succeed (first result within the "
         f"tuple timeout of {TUPLE_TIMEOUT_S:g} s) under active replication than under checkpoint; "
         "the edge paper reports 100 % against around 80 %",
@@ -147,7 +169,7 @@ def _more_succeed(runs: pd.DataFrame) -> Claim:
     )
 
 
-def _shorter(runs: pd.DataFrame, workload: str) -> Claim:
+def _shorter(runs: pd.DataFrame, workload: str) -> Verdict:
     """A run whose gap was not measured leaves no mean, and nothing is said then."""
     mine = runs[runs["workload"] == workload]
     gaps = {name: mean_gap(mine[mine["scheme"] == name]) for name in ("active", "checkpoint")}
@@ -237,22 +259,14 @@ def _recoveries(axes: Axes, runs: pd.DataFrame) -> None:
 
 
 EXPERIMENT = Experiment(
-    id="stock/workload-kill",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="worker kill, other workloads",
     title="The kill of one worker under the papers' other workloads",
-    statement="Whatever the query computes, a worker's kill leaves its output equal; it comes "
-    "late under checkpoint and goes on under active replication.",
-    origin=Origin.MEASURED,
-    chooses=["harness.engines.structured.engine"],
-    grid={
-        Profile.SMOKE: [_point(SHOWN[0], "active")],
-        Profile.QUICK: [_point(w, s) for s in ("checkpoint", "active") for w in IN_QUICK],
-        Profile.PAPER: [_point(w, s) for s in ("checkpoint", "active") for w in SHOWN],
-    },
-    repeats={Profile.SMOKE: 1, Profile.QUICK: 1, Profile.PAPER: 5},
-    seconds_per_run={Profile.SMOKE: 60, Profile.QUICK: 105, Profile.PAPER: 230},
-    run=run,
+    statement=(
+        "Whatever the query computes, a worker's kill leaves its output equal; it comes "
+        "late under checkpoint and goes on under active replication."
+    ),
     table=tabulate,
     draw=draw,
     claims=claims,
@@ -277,8 +291,5 @@ EXPERIMENT = Experiment(
     ),
     figure_size_in=(10.0, 5.5),
     smoke_covered_by="stock/worker-kill",
-    keeps=keeps,
-    accepts=frozenset({"conf"}),
-    check=check_options,
     scaled_by=calibration.EXPERIMENT,
 )

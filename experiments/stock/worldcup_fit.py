@@ -17,9 +17,10 @@ import pandas as pd
 from datasets.worldcup import facts
 from datasets.worldcup.format import TYPES, Records
 from datasets.worldcup.generator import START_S, Day66
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment, Origin
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE
+from harness.measurement import Context, Measurement, Origin
 from harness.results.record import Outcome, Point, Profile
 
 if TYPE_CHECKING:
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 THINNING = 100
+
 PARTITIONS = 2
-PANELS = ("time", "server", "popularity", "type")
-TOLERANCES = {"time": 0.01, "server": 0.05, "popularity": 0.06, "type": 0.03}
-"""Largest relative error (time, server) and largest difference of shares (popularity, type)."""
 
 
 def run(point: Point, context: Context) -> Outcome:
@@ -91,6 +90,23 @@ def _types(sample: Records) -> list[Row]:
     ]
 
 
+MEASUREMENT = Measurement(
+    id="stock/worldcup-fit",
+    origin=Origin.COMPUTED,
+    grid={profile: [{}] for profile in Profile},
+    repeats={Profile.SMOKE: 2, Profile.QUICK: 5, Profile.PAPER: 20},
+    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
+    run=run,
+)
+
+# Shown: no record depends on what follows.
+
+PANELS = ("time", "server", "popularity", "type")
+
+TOLERANCES = {"time": 0.01, "server": 0.05, "popularity": 0.06, "type": 0.03}
+"""Largest relative error (time, server) and largest difference of shares (popularity, type)."""
+
+
 def table(results: Results) -> pd.DataFrame:
     """Per panel and x: the published value, and mean, least and largest over the seeds."""
     fit = results.series("fit")
@@ -121,13 +137,13 @@ _SENTENCES = {
 }
 
 
-def claims(table: pd.DataFrame) -> Sequence[Claim]:
+def claims(table: pd.DataFrame) -> Sequence[Verdict]:
     """The generator is calibrated: no seed is off by more than the tolerance anywhere."""
     judged = []
     for panel in PANELS:
         worst = _worst(table, panel) if (table["panel"] == panel).any() else None
         judged.append(
-            Claim(
+            Verdict(
                 text=_SENTENCES[panel],
                 kind=ClaimKind.INVARIANT,
                 held=None if worst is None else worst <= TOLERANCES[panel],
@@ -202,7 +218,7 @@ def _points(axes: Axes, place: np.ndarray, part: pd.DataFrame) -> None:
 
 
 EXPERIMENT = Experiment(
-    id="stock/worldcup-fit",
+    measurement=MEASUREMENT,
     paper="Faultline",
     figure="World Cup generator",
     title="The World Cup generator against day 66",
@@ -211,11 +227,6 @@ EXPERIMENT = Experiment(
         "requests over time and per server as published for that day, popularity and types as in "
         "10,000 genuine records of June 14."
     ),
-    origin=Origin.COMPUTED,
-    grid={profile: [{}] for profile in Profile},
-    repeats={Profile.SMOKE: 2, Profile.QUICK: 5, Profile.PAPER: 20},
-    seconds_per_run={Profile.SMOKE: 0.3, Profile.QUICK: 0.3, Profile.PAPER: 0.3},
-    run=run,
     table=table,
     draw=draw,
     claims=claims,

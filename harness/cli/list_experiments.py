@@ -36,7 +36,7 @@ def command(markdown: bool, as_json: bool) -> None:
                     "title": e.title,
                     "origin": e.origin.value,
                     "statement": e.statement,
-                    "accepts": sorted(e.accepts),
+                    "accepts": sorted(e.measurement.accepts),
                     "seconds": {p.value: estimate_s(e, p) for p in Profile},
                 }
                 for e in all_experiments()
@@ -46,6 +46,10 @@ def command(markdown: bool, as_json: bool) -> None:
     for e in all_experiments():
         times = " / ".join(format_duration(estimate_s(e, p)) for p in Profile)
         click.echo(f"{e.id:<34} {e.origin.value:<10} {times:<26} {e.paper}, {e.figure}")
-        takes = f"  (takes --{', --'.join(sorted(e.accepts))})" if e.accepts else ""
+        takes = (
+            f"  (takes --{', --'.join(sorted(e.measurement.accepts))})"
+            if e.measurement.accepts
+            else ""
+        )
         click.echo(f"    {e.title}{takes}")
     click.echo("\nTimes are for the profiles smoke / quick / paper on two cores, roughly.")

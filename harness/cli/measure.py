@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
@@ -22,8 +22,9 @@ from harness.cluster.base import Cluster
 from harness.cluster.neighbours import warn_of_neighbours
 from harness.environment.cache import to_stderr
 from harness.errors import UsageError
-from harness.experiment import Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.files import read_schedule
+from harness.measurement import Origin
 from harness.report.build import ReportWriter, WrittenReport
 from harness.report.verdicts import SMOKE_DECIDES, Assessment
 from harness.results.provenance import machine_name
@@ -167,7 +168,7 @@ def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
     return DONE
 
 
-def _invariant(claim: Claim) -> bool:
+def _invariant(claim: Verdict) -> bool:
     return claim.kind is ClaimKind.INVARIANT
 
 
@@ -221,13 +222,15 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
             }
         )
         return
-    makers = {run.experiment.source: run.experiment for run in reversed(runs) if not run.done}
+    makers = {
+        run.experiment.measurement.id: run.experiment for run in reversed(runs) if not run.done
+    }
     for experiment in dict.fromkeys(run.experiment for run in runs):
         mine = [run for run in runs if run.experiment is experiment]
         ahead = [run for run in mine if not run.done]
         took = format_duration(sum(run.seconds for run in ahead))
         state = f"{len(ahead)} runs, about {took}" if ahead else "done"
-        if (maker := makers.get(experiment.source, experiment)) is not experiment:
+        if (maker := makers.get(experiment.measurement.id, experiment)) is not experiment:
             state = f"with the runs of {maker.id}"
         if skipped := mine[0].skipped:
             state = f"skipped: {skipped}"
@@ -238,7 +241,9 @@ def _show_plan(runs: Sequence[PlannedRun], *, verbose: bool, as_json: bool) -> N
             click.echo(f"    {state:<14} repetition {run.repeat + 1}  {point}")
     to_make = sum(not run.done for run in runs)
     done = sum(
-        r.done for r in runs if makers.get(r.experiment.source, r.experiment) is r.experiment
+        r.done
+        for r in runs
+        if makers.get(r.experiment.measurement.id, r.experiment) is r.experiment
     )
     click.echo(f"{to_make} runs to make, about {format_duration(left)}; {done} done")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -32,7 +33,8 @@ Examples:
 @click.option(
     "--point",
     metavar="NAME=VALUE,...",
-    help="Only the points of the grid with these values: scheme=checkpoint,interval_s=2.",
+    help="Only the points with these values: scheme=checkpoint,interval_s=2. A number may be one "
+    "that the grid lacks.",
 )
 @click.option(
     "--spread",
@@ -68,6 +70,8 @@ def command(
 
     settings, found = asked.settings(workload=workload), find(experiments)
     if point:
-        found = at_point(found, settings.profile, point)
+        only = at_point(found, settings.profile, point)
+        settings = replace(settings, only=only)
+        found = [experiment for experiment in found if experiment.id in only]
     wide = None if spread is None else Wide(backend=spread, workers=workers)
     sys.exit(measure(found, settings, asked, as_json=as_json, wide=wide))

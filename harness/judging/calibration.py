@@ -15,13 +15,13 @@ import pandas as pd
 
 from harness.cluster.base import Cluster
 from harness.engines.kinds import find_engine
-from harness.experiment import Context
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.outcome import settled_latency_s, with_latency
 from harness.judging.passes import PassRecord
 from harness.judging.run import LiveRun, Passes, warm_engine
 from harness.measure.versions import versions
 from harness.measure.windows import USUAL_SHARE, Normal
+from harness.measurement import Context
 from harness.results.record import Outcome
 from workloads.base import Workload
 

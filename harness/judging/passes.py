@@ -26,7 +26,6 @@ from harness.engines.base import Engine, Event, EventKind, Work
 from harness.engines.deliveries import COPY_HEADER, relative_windows
 from harness.engines.topics import topics
 from harness.errors import EnvironmentFailure
-from harness.experiment import Context
 from harness.failures.injector import InjectedFailure, Injector
 from harness.failures.schedule import Schedule
 from harness.judging.metering import Meter
@@ -35,6 +34,7 @@ from harness.load.generator import LoadGenerator, LoadResult, send_markers
 from harness.load.plan import LoadPlan, Stream
 from harness.load.profile import RateProfile
 from harness.measure.collector import Collector, Message
+from harness.measurement import Context
 from workloads.base import Workload
 
 Answer = TypeVar("Answer")

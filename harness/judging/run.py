@@ -20,12 +20,12 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines.base import Engine, EngineKind, Scored, Setup, Work
 from harness.engines.deliveries import relative_windows
 from harness.engines.kinds import find_engine
-from harness.experiment import Context
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging.outcome import judge
 from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
 from harness.measure.versions import versions
+from harness.measurement import Context
 from harness.results.record import Outcome
 from workloads.base import Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.claims import Claim
+from harness.claims import Verdict
 from harness.nightly.history import ClaimNight
 from harness.report.build import campaigns
 from harness.report.verdicts import assess
@@ -34,7 +34,7 @@ def claims_tonight(store: RecordStore) -> Sequence[ClaimNight]:
     return found
 
 
-def _numbers(claim: Claim) -> dict[str, float]:
+def _numbers(claim: Verdict) -> dict[str, float]:
     return {
         key: float(value)
         for key, value in claim.measured.items()

@@ -80,9 +80,13 @@ def _newest(experiment: str, root: Path) -> Assessment | None:
     """The newest campaign, of whichever machine and profile it is."""
     (found,) = find([experiment])
     store, best = RecordStore(root), None
-    for machine in sorted(path.name for path in (root / "records" / found.source).glob("*")):
-        for profile in store.profiles(found.source, machine)[:1]:
-            campaign = store.newest_campaign(found.source, machine, profile, found.grid[profile])
+    for machine in sorted(
+        path.name for path in (root / "records" / found.measurement.id).glob("*")
+    ):
+        for profile in store.profiles(found.measurement.id, machine)[:1]:
+            campaign = store.newest_campaign(
+                found.measurement.id, machine, profile, found.grid[profile]
+            )
             if campaign is None or not campaign.records:
                 continue
             began = max(record.started_unix_s for record in campaign.records)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.claims import Claim
-from harness.experiment import Experiment, Origin
+from harness.claims import Verdict
+from harness.experiment import Experiment
 from harness.figures.style import new_figure, stamp, styled
 from harness.judging.foreign import ForeignLoad
+from harness.measurement import Origin
 from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
 from harness.results.provenance import machine_name
@@ -47,7 +48,7 @@ class WrittenReport:
     """Every page, the first one among them."""
 
     @property
-    def claims(self) -> Sequence[Claim]:
+    def claims(self) -> Sequence[Verdict]:
         """Of every experiment in it."""
         return [claim for judged in self.judged for claim in judged.claims]
 
@@ -63,10 +64,10 @@ def campaigns(
     newest; what was asked for first, then the profile measured last."""
     machine = machine_name()
     for experiment in experiments:
-        profiles = store.profiles(experiment.source, machine)
+        profiles = store.profiles(experiment.measurement.id, machine)
         for profile in sorted(profiles, key=lambda p: (experiment.id, p) not in asked):
             campaign = asked.get((experiment.id, profile)) or store.newest_campaign(
-                experiment.source, machine, profile, experiment.grid[profile]
+                experiment.measurement.id, machine, profile, experiment.grid[profile]
             )
             if campaign is not None and campaign.records:
                 yield experiment, profile, campaign
@@ -325,7 +326,7 @@ def claim_rows(judged: Assessment) -> list[dict[str, Any]]:
     return [_claim_row(claim) for claim in judged.claims]
 
 
-def _claim_row(claim: Claim) -> dict[str, Any]:
+def _claim_row(claim: Verdict) -> dict[str, Any]:
     verdict = {True: "held", False: "not held", None: "not measured"}[claim.held]
     return {
         "text": claim.text,
@@ -355,7 +356,7 @@ def _number(value: Any) -> str:
     return str(value)
 
 
-def _count(claims: Sequence[Claim]) -> str:
+def _count(claims: Sequence[Verdict]) -> str:
     held = sum(claim.held is True for claim in claims)
     failed = sum(claim.held is False for claim in claims)
     return f"{held} claims hold, {failed} do not, {len(claims) - held - failed} were not measured."

@@ -12,9 +12,9 @@ from typing import Any
 import jinja2
 
 from harness import __version__
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Origin
+from harness.claims import ClaimKind, Verdict
 from harness.measure.metrics import METRICS
+from harness.measurement import Origin
 from harness.report.verdicts import Assessment
 from harness.results.provenance import ROOT, describe_machine, describe_versions
 from harness.results.record import Profile
@@ -99,7 +99,7 @@ def _notebook(group: str, folder: Path) -> dict[str, str] | None:
     return {"name": name, "href": os.path.relpath(path, folder.absolute())}
 
 
-def published(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+def published(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Claims that rest on a number printed in the paper: that number, and the one here.
 
     A claim says so by the name of its measured number: ``printed...`` or ``published...``.
@@ -142,7 +142,7 @@ _KINDS = {
 }
 
 
-def _score(claims: Sequence[Claim]) -> list[dict[str, Any]]:
+def _score(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
     """How many claims of each kind hold, do not, and were not measured."""
     assert set(_KINDS) == set(ClaimKind)
     counts = Counter((claim.kind, claim.held) for claim in claims)

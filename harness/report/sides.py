@@ -52,7 +52,7 @@ def _judged(side: Sequence[Found]) -> Iterator[Assessment]:
         newest.setdefault(runs, {}).setdefault(each.record.campaign, each)
     for experiment in all_experiments():
         for (source, profile), asked in newest.items():
-            if source == experiment.source:
+            if source == experiment.measurement.id:
                 found = [_campaign(each, experiment.grid[profile]) for each in asked.values()]
                 best = next((campaign for campaign in found if campaign.complete), found[0])
                 if best.records:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict, judge, legacy
 from harness.experiment import Experiment, Tables
 from harness.results.record import Profile
 from harness.results.store import Campaign
@@ -26,7 +26,7 @@ class Assessment:
     profile: Profile
     campaign: Campaign
     table: Tables | None
-    claims: Sequence[Claim]
+    claims: Sequence[Verdict]
     problem: str | None = None
     """Why there is no table or no verdict although every run is valid: a defect here."""
 
@@ -43,11 +43,13 @@ class Assessment:
                 "experiment": self.experiment.id,
                 "figure": self.experiment.figure,
                 "paper": self.experiment.paper,
+                "id": claim.id,
                 "kind": claim.kind.value,
                 "text": claim.text,
                 "held": claim.held,
                 "measured": dict(claim.measured),
                 "why": claim.why,
+                "rule": {"version": claim.rule.version, "since": claim.rule.since},
                 "profile": self.profile.value,
                 "engines": list(self.campaign.engines),
             }
@@ -56,78 +58,82 @@ class Assessment:
 
 
 def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
-    """Tabulate the valid runs and check the claims against them."""
-    unmeasured = Claim(
-        text=experiment.statement,
-        kind=ClaimKind.HYPOTHESIS if experiment.ours else ClaimKind.PAPER,
-        held=None,
-        measured={},
-        why=_incompleteness(campaign),
-    )
+    """Tabulate the valid runs and judge the claims by them."""
+    missing = None if campaign.complete else _incompleteness(campaign)
     judged = Assessment(
-        experiment=experiment, profile=profile, campaign=campaign, table=None, claims=[unmeasured]
+        experiment=experiment,
+        profile=profile,
+        campaign=campaign,
+        table=None,
+        claims=_unmeasured(experiment, _incompleteness(campaign)),
     )
     if not campaign.valid:
         return judged
     try:
         table = experiment.table(campaign.results())
-        broken = _broken(experiment, campaign)
-        claims = [
-            _explained(_marked(claim, broken), experiment) for claim in experiment.claims(table)
-        ]
     except Exception as error:
-        if not campaign.complete:
+        if missing is not None:
             return judged
-        why = f"its table or claims could not be made of its runs ({type(error).__name__}: {error})"
-        return replace(
-            judged, problem=traceback.format_exc(), claims=[replace(unmeasured, why=why)]
-        )
-    if not campaign.complete:
-        claims = [_withdrawn(claim, _incompleteness(campaign)) for claim in claims]
+        why = f"its table could not be made of its runs ({type(error).__name__}: {error})"
+        return replace(judged, problem=traceback.format_exc(), claims=_unmeasured(experiment, why))
+    broken = _broken(experiment, campaign)
+    claims = [_marked(verdict, broken) for verdict in verdicts(experiment, table, missing)]
     if profile is Profile.SMOKE:
-        claims = [_undecided(claim) for claim in claims]
-    return replace(judged, table=table, claims=claims)
+        claims = [_undecided(verdict) for verdict in claims]
+    problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
+    return replace(judged, table=table, claims=claims, problem=problem)
+
+
+def verdicts(experiment: Experiment, table: Tables, missing: str | None = None) -> list[Verdict]:
+    """Judge every claim by a table; ``missing`` describes the runs that are not there."""
+    if callable(experiment.claims):
+        return legacy.verdicts(experiment, table, missing, reasons())
+    each = (judge(claim, table, missing=missing) for claim in experiment.claims)
+    return [verdict for verdict in each if verdict is not None]
+
+
+def _unmeasured(experiment: Experiment, why: str | None) -> list[Verdict]:
+    if callable(experiment.claims):
+        return legacy.unmeasured(experiment, why)
+    return [
+        Verdict(
+            id=claim.id,
+            text=claim.text,
+            kind=claim.kind,
+            held=None,
+            measured={},
+            why=why,
+            rule=claim.rule,
+        )
+        for claim in experiment.claims
+    ]
 
 
 def _broken(experiment: Experiment, campaign: Campaign) -> dict[str, Mapping[str, Any]]:
-    """Invariants that an older valid record of the same code broke, with what it measured. They
-    stay broken until the code has changed, however often the run is made again."""
+    """Return the invariants that an older valid record of the same code broke, with its numbers.
+
+    They stay broken until the code changes, however often the run is made again.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     for older in campaign.superseded:
-        for claim in experiment.claims(experiment.table(older.results())):
-            if claim.kind is ClaimKind.INVARIANT and claim.held is False:
-                found[claim.text] = claim.measured
+        for verdict in verdicts(experiment, experiment.table(older.results())):
+            if verdict.kind is ClaimKind.INVARIANT and verdict.held is False:
+                found[verdict.id] = verdict.measured
     return found
 
 
-def _marked(claim: Claim, broken: Mapping[str, Mapping[str, Any]]) -> Claim:
-    if claim.held is False or claim.text not in broken:
-        return claim
+def _marked(verdict: Verdict, broken: Mapping[str, Mapping[str, Any]]) -> Verdict:
+    if verdict.held is False or verdict.id not in broken:
+        return verdict
     why = "an older record of the same code and point broke it"
-    return replace(claim, held=False, measured=broken[claim.text], why=why)
+    return replace(verdict, held=False, measured=broken[verdict.id], why=why)
 
 
-def _explained(claim: Claim, experiment: Experiment) -> Claim:
-    """With the reason for its verdict: its own, or what is known from the results that ship. What
-    holds needs none, and an invariant that does not is a defect and has no excuse."""
-    if claim.held:
-        return replace(claim, why=None)
-    if claim.why is not None or claim.kind is ClaimKind.INVARIANT:
-        return claim
-    return replace(claim, why=reasons().get(experiment.id, {}).get(claim.text))
-
-
-def _withdrawn(claim: Claim, why_not: str) -> Claim:
-    if not claim.held:
-        return claim
-    return replace(claim, held=None, why=why_not)
-
-
-def _undecided(claim: Claim) -> Claim:
-    """What two instances on one machine cannot decide; an invariant must hold in each of them."""
-    if claim.kind is ClaimKind.INVARIANT or claim.held is None:
-        return claim
-    return replace(claim, held=None, why=SMOKE_DECIDES)
+def _undecided(verdict: Verdict) -> Verdict:
+    """Return the verdict of two instances on one machine: invariants alone are decided there."""
+    if verdict.kind is ClaimKind.INVARIANT or verdict.held is None:
+        return verdict
+    return replace(verdict, held=None, why=SMOKE_DECIDES)
 
 
 def _incompleteness(campaign: Campaign) -> str:

@@ -1,12 +1,16 @@
-"""What a record depends on: the code that its experiment reaches, and the pins of the packages.
+"""The code that a record depends on: all that its measurement reaches, and the pins of packages.
 
 A module reaches what it imports anywhere in its text (not what only the type checker sees), and
 every module of ours that it names in a string: ``"harness.load.child"`` for ``python -m``, or
-``"workloads.wordcount:Lines"`` for a `Reference`. The lists that things are chosen from by name
-are neither followed nor counted, or one more backend would discard every measurement; an
-experiment says what it chooses from them (`Experiment.chooses`).
+``"workloads.wordcount:Lines"`` for a `Reference`. Lists from which things are chosen by name are
+neither followed nor counted, because one more backend would discard every measurement; a
+measurement names its choices (`Measurement.chooses`).
 
-What counts is the code, not its text: comments, docstrings and layout may change.
+Modules under ``experiments`` are followed definition by definition, from the function that
+`Measurement.run` names. A module's tables, drawing and claims are in the same file, and no record
+depends on them.
+
+The code counts, not its text: comments, docstrings and layout may change.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import symtable
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -31,48 +37,76 @@ CHOSEN_FROM = frozenset(
     }
 )
 """Lists by name. Adding an entry changes nothing for those who chose another one."""
+PARTED = "experiments"
+"""The package whose modules are followed definition by definition."""
 NOT_MEASURING = (
     "harness.claims",
     "harness.cli",
+    "harness.experiment",
     "harness.figures",
+    "harness.measurement",
     "harness.nightly",
     "harness.report",
     "harness.results",
 )
-"""What tabulates, draws and keeps: it cannot change what was measured."""
+"""Modules that describe, tabulate, draw and keep: they cannot change what was measured."""
 LOCKS = (ROOT / "harness/environment/jars.lock.json", ROOT / "harness/environment/redis.lock")
 """What servers are made of; counts for whatever reaches a cluster."""
 _STARTS_SERVERS = "harness.environment"
+MEASUREMENT = "MEASUREMENT"
+"""The name of the measuring half in an experiment's module."""
 _NAME = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)+(?=:\w+$|$)")
 
 
 def code_fingerprint(roots: Iterable[str]) -> str:
-    """A hash of all that these modules reach: code, the pins of the packages they use, and the
-    servers' lock files where they start any."""
-    modules = reached(roots)
+    """Return a hash of all that ``roots`` reach: code, the pins of the packages that it uses, and
+    the servers' lock files if it starts any.
+
+    A root is a module, or ``module:name`` for a definition of an experiment's module.
+    """
+    found = _follow(roots)
     digest = sha256()
-    for name in sorted(modules):
-        digest.update(f"{name} {_module(name).code}\n".encode())
-    for line in sorted(pins(modules)):
+    for name, code in sorted(found.code.items()):
+        digest.update(f"{name} {code}\n".encode())
+    for line in sorted(_pins(found.foreign)):
         digest.update(f"{line}\n".encode())
-    if any(name.startswith(_STARTS_SERVERS) for name in modules):
+    if any(name.startswith(_STARTS_SERVERS) for name in found.code):
         for lock in LOCKS:
             digest.update(lock.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def reached(roots: Iterable[str]) -> frozenset[str]:
-    """Every module of ours that can run because one of ``roots`` does, themselves included."""
-    found: set[str] = set()
+    """Return every module of ours that can run because of ``roots``, and ``module:name`` for each
+    definition of an experiment's module."""
+    return frozenset(_follow(roots).code)
+
+
+class _Reached:
+    """All that was found on the way from the roots."""
+
+    def __init__(self) -> None:
+        self.code: dict[str, str] = {}
+        """A hash of the code by module, or by ``module:name``."""
+        self.foreign: set[str] = set()
+        """Top-level packages of others."""
+
+
+def _follow(roots: Iterable[str]) -> _Reached:
+    found = _Reached()
     waiting = [name for root in roots for name in _with_packages(root)]
     while waiting:
         name = waiting.pop()
-        if name in found or _is_left_out(name):
+        if name in found.code or _is_left_out(name.partition(":")[0]):
             continue
-        found.add(name)
-        for used in _module(name).uses:
+        part = _part(name)
+        if part is None:
+            continue
+        found.code[name] = part.code
+        found.foreign |= part.foreign
+        for used in part.uses:
             waiting.extend(_with_packages(used))
-    return frozenset(found)
+    return found
 
 
 def modules_under(name: str) -> frozenset[str]:
@@ -84,12 +118,10 @@ def modules_under(name: str) -> frozenset[str]:
     return frozenset(".".join(file.parts).removesuffix(".__init__") for file in found)
 
 
-def pins(modules: Iterable[str]) -> frozenset[str]:
-    """``name==version`` of every package these modules import, and of what those require, as far
-    as the lock file pins them."""
+def _pins(tops: Iterable[str]) -> frozenset[str]:
+    """Return ``name==version`` for these packages and what they require, if the lock pins them."""
     lock = ROOT / "requirements.lock"
     locked = _locked(lock, lock.stat().st_mtime_ns)
-    tops = {top for name in modules for top in _module(name).foreign}
     waiting = [package for top in tops for package in _distributions().get(top, ())]
     found: dict[str, str] = {}
     while waiting:
@@ -101,30 +133,137 @@ def pins(modules: Iterable[str]) -> frozenset[str]:
     return frozenset(f"{name}=={version}" for name, version in found.items())
 
 
-class _Module:
-    """What one file says, parsed once."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A module, or one definition of an experiment's module."""
 
-    def __init__(self, path: Path) -> None:
-        tree = ast.parse(path.read_bytes())
-        nodes = list(_at_run_time(tree))
-        self.uses: frozenset[str] = frozenset(_uses(nodes))
-        self.foreign: frozenset[str] = frozenset(_foreign(nodes))
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                node.body = [item for item in body if not _is_text(item)]  # type: ignore[attr-defined]
-        self.code = sha256(ast.dump(tree).encode()).hexdigest()
+    code: str
+    """A hash of its code."""
+    uses: frozenset[str]
+    """Modules of ours, and definitions as ``module:name``."""
+    foreign: frozenset[str]
+    """Packages of others."""
 
 
-def _module(name: str) -> _Module:
-    path = _file(name)
+def _part(name: str) -> _Part | None:
+    """Return the part with this name; None if the module has no such definition."""
+    module, _, definition = name.partition(":")
+    path = _file(module)
     assert path is not None, name
+    if definition or _is_parted(module):
+        return _parted(path, module, path.stat().st_mtime_ns).get(definition)
     return _parsed(path, path.stat().st_mtime_ns)
 
 
 @functools.cache
-def _parsed(path: Path, _changed_ns: int) -> _Module:
-    return _Module(path)
+def _parsed(path: Path, _changed_ns: int) -> _Part:
+    """Return a whole module as one part."""
+    tree = ast.parse(path.read_bytes())
+    nodes = list(_at_run_time(tree))
+    return _Part(_hash([tree]), frozenset(_uses(nodes)), frozenset(_foreign(nodes)))
+
+
+@functools.cache
+def _parted(path: Path, module: str, _changed_ns: int) -> Mapping[str, _Part]:
+    """Return the definitions of an experiment's module by name.
+
+    ``""`` is what runs whatever is used of the module: statements that define nothing. For
+    `MEASUREMENT` the part is the expression after ``run=`` in its call.
+    """
+    scope = _Scope(module)
+    bodies: dict[str, list[ast.AST]] = {"": []}
+    for statement in ast.parse(path.read_bytes()).body:
+        if _is_text(statement):
+            continue
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            scope.add(statement)
+            continue
+        if isinstance(statement, ast.If) and _is_for_the_type_checker(statement.test):
+            continue
+        for name in _bound(statement) or [""]:
+            bodies.setdefault(name, []).append(_measuring(name, statement))
+    scope.defined = frozenset(bodies)
+    return {name: scope.part(body) for name, body in bodies.items()}
+
+
+def _global_names(statement: ast.AST) -> Iterator[str]:
+    """Yield the names of its module, and imported in it, that a statement uses."""
+    tables = [symtable.symtable(ast.unparse(statement), "definition", "exec")]
+    while tables:
+        table = tables.pop()
+        tables.extend(table.get_children())
+        for symbol in table.get_symbols():
+            here = symbol.is_global() or symbol.is_imported() or table.get_type() == "module"
+            if here and (symbol.is_referenced() or symbol.is_imported()):
+                yield symbol.get_name()
+
+
+def _measuring(name: str, statement: ast.stmt) -> ast.AST:
+    if name == MEASUREMENT and isinstance(statement, ast.Assign | ast.AnnAssign):
+        call = statement.value
+        assert isinstance(call, ast.Call), f"{MEASUREMENT} is not a call"
+        return next(word.value for word in call.keywords if word.arg == "run")
+    return statement
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    """Return the names that a statement of a module defines."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        stores = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+        return [node.id for node in stores if isinstance(node.ctx, ast.Store)]
+    return []
+
+
+class _Scope:
+    """The names of one module, to resolve those that a definition uses."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._imports: dict[str, tuple[str, ...]] = {}
+        """What each imported name may refer to: a module, a name of one, a package of others."""
+        self.defined: frozenset[str] = frozenset()
+
+    def add(self, statement: ast.Import | ast.ImportFrom) -> None:
+        """Add the names that an import binds."""
+        for alias in statement.names:
+            if isinstance(statement, ast.ImportFrom):
+                source = statement.module or ""
+                self._imports[alias.asname or alias.name] = (source, f"{source}.{alias.name}")
+            else:
+                self._imports[alias.asname or alias.name.split(".")[0]] = (alias.name,)
+
+    def part(self, body: list[ast.AST]) -> _Part:
+        """Return what these statements depend on."""
+        nodes = [node for statement in body for node in _at_run_time(statement)]
+        uses, foreign = set(_uses(nodes)), set(_foreign(nodes))
+        for node in nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self.add(node)
+        names = {name for statement in body for name in _global_names(statement)}
+        for name in names:
+            self._resolve(name, "", uses, foreign)
+        for node in nodes:
+            match node:
+                case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in names:
+                    self._resolve(name, attribute, uses, foreign)
+        return _Part(_hash(body), frozenset(uses), frozenset(foreign))
+
+    def _resolve(self, name: str, attribute: str, uses: set[str], foreign: set[str]) -> None:
+        if name in self.defined:
+            uses.add(f"{self._module}:{name}")
+        for target in self._imports.get(name, ()):
+            if _file(target) is None:
+                owner, _, last = target.rpartition(".")
+                if _is_parted(owner) and _file(owner) is not None:
+                    uses.add(f"{owner}:{last}")
+                elif target.split(".")[0] not in TOPS:
+                    foreign.add(target.split(".")[0])
+            elif not _is_parted(target):
+                uses.add(target)
+            elif attribute:
+                uses.add(f"{target}:{attribute}")
 
 
 def _file(name: str) -> Path | None:
@@ -139,13 +278,31 @@ def _file(name: str) -> Path | None:
 
 
 def _with_packages(name: str) -> Iterator[str]:
-    """The module and the packages around it, as far as there are such files: importing a module
-    runs them all. Of ``package.module.Class`` the module."""
-    parts = name.split(".")
+    """Yield a part, the module of which it is, and the packages around that: importing it runs
+    them all. Of ``package.module.Class`` the module."""
+    parts = name.partition(":")[0].split(".")
     for length in range(1, len(parts) + 1):
         candidate = ".".join(parts[:length])
         if _file(candidate) is not None:
             yield candidate
+    if ":" in name and candidate == ".".join(parts) and _file(candidate) is not None:
+        yield name
+
+
+def _is_parted(module: str) -> bool:
+    return module.startswith(f"{PARTED}.")
+
+
+def _hash(nodes: Iterable[ast.AST]) -> str:
+    """Return a hash of code without its docstrings, which it removes from the nodes."""
+    digest = sha256()
+    for tree in nodes:
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                node.body = [item for item in body if not _is_text(item)]  # type: ignore[attr-defined]
+        digest.update(ast.dump(tree).encode())
+    return digest.hexdigest()
 
 
 def _is_left_out(name: str) -> bool:

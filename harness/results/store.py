@@ -46,6 +46,8 @@ class Campaign:
     expected: int
     """How many runs a complete campaign has."""
     directories: Mapping[str, Path]
+    left_out: int = 0
+    """Missing runs that the command was not asked for."""
     others: Sequence[Record] = ()
     """Every other record of the same points, repetitions, and code: attempts that were invalid or
     failed, and valid ones that a newer one stands for. Oldest first."""
@@ -85,7 +87,7 @@ class Campaign:
     def failed(self) -> int:
         """How many runs could not be made, or were not yet."""
         bad = sum(record.status == FAILED for record in self.records)
-        return bad + self.expected - len(self.records)
+        return bad + self.expected - len(self.records) - self.left_out
 
     @property
     def skipped(self) -> Sequence[Record]:
@@ -207,10 +209,20 @@ class RecordStore:
         return _gathered(of_profile, newest.question, newest.code, newest.repeats, grid)
 
     def campaign(
-        self, question: Question, code: str, machine: str, repeats: int, grid: Sequence[Point]
+        self,
+        question: Question,
+        code: str,
+        machine: str,
+        repeats: int,
+        grid: Sequence[Point],
+        asked: Sequence[Point] | None = None,
     ) -> Campaign:
-        """What that code has answered to a question so far."""
-        return _gathered(self.read(question.experiment, machine), question, code, repeats, grid)
+        """Return the answers of that code to a question so far.
+
+        ``asked``: the points that the command was asked for, None for all of ``grid``.
+        """
+        items = self.read(question.experiment, machine)
+        return _gathered(items, question, code, repeats, grid, asked)
 
     def revisions(
         self, question: Question, machine: str, repeats: int, grid: Sequence[Point]
@@ -228,6 +240,7 @@ def _gathered(
     code: str,
     repeats: int,
     grid: Sequence[Point],
+    asked: Sequence[Point] | None = None,
 ) -> Campaign:
     wanted = [point_key(point, repeat) for point in grid for repeat in range(repeats)]
     chosen: dict[str, Record] = {}
@@ -238,9 +251,12 @@ def _gathered(
             chosen[key] = record
     kept = [chosen[key] for key in wanted if key in chosen]
     runs = {record.run for record in kept}
+    missing = [key for key in wanted if key not in chosen]
+    now = [point_key(point, repeat) for point in asked or grid for repeat in range(repeats)]
     return Campaign(
         records=kept,
         expected=len(wanted),
+        left_out=sum(key not in now for key in missing),
         directories={record.run: path for record, path in mine},
         others=[
             record

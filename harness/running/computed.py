@@ -25,7 +25,8 @@ from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import FaultlineError
-from harness.experiment import Experiment, Kept, Origin, experiment_seed
+from harness.experiment import Experiment
+from harness.measurement import Kept, Origin, run_seed
 from harness.results.record import Outcome, Point, Profile
 from harness.running.discovery import all_experiments
 
@@ -75,9 +76,12 @@ class Others(Protocol):
 
 def takes(experiment: Experiment) -> bool:
     """Whether its runs can be made elsewhere: it computes, and another process finds it by its
-    name. Where times count, not those that measure their own (`Experiment.alone`)."""
+    name. Where times count, not those that measure their own (`Scheduling.alone`)."""
     known = {each.id: each for each in all_experiments()}
-    same = experiment.id in known and known[experiment.id].run is experiment.run
+    same = (
+        experiment.id in known
+        and known[experiment.id].measurement.run is experiment.measurement.run
+    )
     return same and experiment.origin is not Origin.MEASURED
 
 
@@ -132,7 +136,7 @@ def make(task: Task) -> Made:
     started_unix_s, started = time.time(), time.monotonic()
     outcome, why = None, ""
     try:
-        outcome = experiment.run(task.point, _Context(task, experiment))
+        outcome = experiment.measurement.run(task.point, _Context(task, experiment))
     except FaultlineError as error:
         why = str(error)
     except Exception:
@@ -157,17 +161,17 @@ def make_elsewhere(task: Task) -> Made:
 
 
 class _Context:
-    """`harness.experiment.Context` without servers, and with nobody who watches."""
+    """`harness.measurement.Context` without servers, and with nobody who watches."""
 
     calibration = None
 
     def __init__(self, task: Task, experiment: Experiment) -> None:
         self.profile, self.root_seed, self.repeat = task.profile, task.root_seed, task.repeat
         self.directory, self.options = task.directory, task.options
-        self._source = experiment.source
+        self._source = experiment.measurement.id
 
     def seed(self, *names: str | int) -> int:
-        return experiment_seed(self.root_seed, self._source, self.repeat, *names)
+        return run_seed(self.root_seed, self._source, self.repeat, *names)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         return self._refuse()

@@ -6,7 +6,6 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from harness.errors import UsageError
 from harness.experiment import Experiment
@@ -98,9 +97,12 @@ def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
 
 def at_point(
     experiments: Sequence[Experiment], profile: Profile, words: str
-) -> Sequence[Experiment]:
-    """These experiments with only the points of their grids that have the values in ``words``
-    ("scheme=active,interval_s=2"). Raises `UsageError` where that leaves nothing."""
+) -> Mapping[str, Sequence[Point]]:
+    """Return the points that have the values in ``words`` ("scheme=active,interval_s=2").
+
+    They are given by experiment, without those that have none. A number that the grid lacks makes
+    new points of those that have the other values. Raises `UsageError` if nothing is left.
+    """
     pairs = [part.partition("=") for part in words.split(",")]
     if any(not sign for _, sign, _ in pairs):
         raise UsageError(
@@ -108,19 +110,43 @@ def at_point(
             remedy="write it as --point scheme=checkpoint,interval_s=2",
         )
     wanted = {name.strip(): value.strip() for name, _, value in pairs}
-    chosen = []
-    for experiment in experiments:
-        points = [point for point in experiment.grid[profile] if _has(point, wanted)]
-        if points:
-            chosen.append(replace(experiment, grid={**experiment.grid, profile: points}))
-    if not chosen:
+    chosen = {e.id: _points(e.grid[profile], wanted) for e in experiments}
+    if not any(chosen.values()):
         there = [point for experiment in experiments for point in experiment.grid[profile]]
         shown = "; ".join(",".join(f"{k}={v}" for k, v in point.items()) for point in there[:8])
         raise UsageError(
             f"no point of profile {profile.value} has {words}",
             remedy=f"the points are: {shown}" + (" ..." if len(there) > 8 else ""),
         )
-    return chosen
+    return {experiment: points for experiment, points in chosen.items() if points}
+
+
+def _points(grid: Sequence[Point], wanted: Mapping[str, str]) -> Sequence[Point]:
+    """Return the points with these values; a number outside of the grid replaces one of it."""
+    changes = {}
+    for name, value in wanted.items():
+        there = [point[name] for point in grid if name in point]
+        if any(_same(each, value) for each in there):
+            continue
+        number = _number_like(there, value)
+        if number is None:
+            return []
+        changes[name] = number
+    kept = {name: value for name, value in wanted.items() if name not in changes}
+    points = [{**point, **changes} for point in grid if _has(point, kept)]
+    return [point for number, point in enumerate(points) if point not in points[:number]]
+
+
+def _number_like(there: Sequence[object], words: str) -> float | int | None:
+    """Return ``words`` as a number of the type that the grid has there; None if it has none."""
+    if not there or any(isinstance(each, bool | str) or each is None for each in there):
+        return None
+    try:
+        number = float(words)
+    except ValueError:
+        return None
+    whole = all(isinstance(each, int) for each in there) and number.is_integer()
+    return int(number) if whole else number
 
 
 def _has(point: Point, wanted: Mapping[str, str]) -> bool:
@@ -128,7 +154,7 @@ def _has(point: Point, wanted: Mapping[str, str]) -> bool:
 
 
 def _same(value: object, words: str) -> bool:
-    """Numbers by their value: 2 is 2.0."""
+    """Return True if ``words`` write ``value``; numbers count by their value: 2 is 2.0."""
     try:
         return float(str(value)) == float(words)
     except ValueError:
@@ -137,8 +163,8 @@ def _same(value: object, words: str) -> bool:
 
 def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = None) -> float:
     """Roughly how long the experiment takes on two cores."""
-    runs = len(experiment.grid[profile]) * (repeats or experiment.repeats[profile])
-    return runs * experiment.seconds_per_run[profile]
+    runs = len(experiment.grid[profile]) * (repeats or experiment.measurement.repeats[profile])
+    return runs * experiment.measurement.seconds_per_run[profile]
 
 
 def catalogue_markdown() -> str:

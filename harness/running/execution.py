@@ -6,6 +6,7 @@ again, so an interrupted command goes on where it was when it is given once more
 
 from __future__ import annotations
 
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,8 @@ from harness.cluster.backends import BACKENDS, DEFAULT, Backend
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
-from harness.experiment import Experiment, Kept, Origin, experiment_seed
+from harness.experiment import Experiment
+from harness.measurement import Kept, Origin, run_seed
 from harness.results.provenance import (
     describe_commit,
     describe_machine,
@@ -50,6 +52,7 @@ from harness.running.plan import (
     RunSettings,
     options_for,
     seconds_left,
+    stage_of,
 )
 from harness.running.warm_cluster import ClusterPool, keep_logs
 
@@ -59,16 +62,13 @@ LOGS = "logs"
 LEARNED_FROM = 15
 """How many of the last runs an estimate rests on."""
 
-SOON_S = 15.0
-"""What an experiment takes whose figure comes before the first measured one."""
-
 ATTEMPTS = 3
 """How often one command makes a run that stays invalid or in doubt."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _RunContext:
-    """`harness.experiment.Context` of one run."""
+    """`harness.measurement.Context` of one run."""
 
     experiment: Experiment
     settings: RunSettings
@@ -95,7 +95,7 @@ class _RunContext:
         return options_for(self.experiment, self.settings.options)
 
     def seed(self, *names: str | int) -> int:
-        return experiment_seed(self.root_seed, self.experiment.source, self.repeat, *names)
+        return run_seed(self.root_seed, self.experiment.measurement.id, self.repeat, *names)
 
     def cluster(self, spec: ClusterSpec) -> Cluster:
         return self.pool.get(spec, lambda stage: self.progress(stage))
@@ -155,33 +155,27 @@ class Runner:
     def plan(
         self, experiments: Sequence[Experiment], settings: RunSettings
     ) -> Sequence[PlannedRun]:
-        """Every run of these experiments: what is computed in seconds, what is to be seen early,
-        what is measured beside the rest of what is computed (`Experiment.patient`), that rest,
-        the others that are measured; in each the cheapest experiment first. A
-        run that two of them show (`Experiment.runs_of`) is to be made for the first of them only.
-        What finds out the scale of others' grids comes first of what is measured.
+        """Return every run of these experiments, stage by stage (`Stage`).
 
-        No time of the smoke profile decides anything, so there all of it is patient, and what is
-        measured comes before all else: others are computed while its servers start.
+        Within a stage the cheapest experiment comes first, and an experiment that scales others'
+        grids before all. A run that two experiments show is made for the first of them.
         """
         _check_options(experiments, settings)
         asked = (_scale_of(experiment, settings.profile) for experiment in experiments)
         scales = {scale for scale in asked if scale is not None}
         wanted = {*experiments, *scales}
-        parts: list[list[PlannedRun]] = [[], [], [], [], [], []]
-        beside = settings.profile is Profile.SMOKE and any(takes(e) for e in wanted)
+        smoke = settings.profile is Profile.SMOKE and any(takes(e) for e in wanted)
 
-        def cost_s(experiment: Experiment) -> float:
-            return estimate_s(experiment, settings.profile, settings.repeats)
+        def order(experiment: Experiment) -> tuple[object, ...]:
+            cost_s = estimate_s(experiment, settings.profile, settings.repeats)
+            stage = stage_of(experiment, cost_s, smoke=smoke)
+            return stage, experiment not in scales, cost_s, experiment.id
 
-        for experiment in sorted(wanted, key=lambda e: (e not in scales, cost_s(e), e.id)):
-            computed = experiment.origin is not Origin.MEASURED
-            soon = computed and cost_s(experiment) <= SOON_S
-            opens = beside and not computed
-            later = 4 if computed else 3 if experiment.patient else 5
-            place = 0 if opens else 1 if soon else 2 if experiment.early else later
-            parts[place].extend(self._runs_of(experiment, settings))
-        return _once([run for part in parts for run in _grouped(part)])
+        stages = itertools.groupby(sorted(wanted, key=order), key=lambda e: order(e)[0])
+        runs: list[PlannedRun] = []
+        for _, members in stages:
+            runs += _grouped([r for each in members for r in self._runs_of(each, settings)])
+        return _once(runs)
 
     def _runs_of(self, experiment: Experiment, settings: RunSettings) -> Iterator[PlannedRun]:
         campaign = self.campaign(experiment, settings)
@@ -191,7 +185,7 @@ class Runner:
         skipped = self._why_skipped(experiment)
         seconds = 0.0 if skipped else self.seconds(experiment, settings.profile)
         for repeat in range(_repeats(experiment, settings)):
-            for point in experiment.grid[settings.profile]:
+            for point in settings.points(experiment):
                 yield PlannedRun(
                     experiment=experiment,
                     point=point,
@@ -199,11 +193,12 @@ class Runner:
                     done=point_key(point, repeat) in done,
                     seconds=seconds,
                     skipped=skipped,
-                    patient=experiment.patient or settings.profile is Profile.SMOKE,
+                    patient=experiment.measurement.scheduling.beside
+                    or settings.profile is Profile.SMOKE,
                 )
 
     def _why_skipped(self, experiment: Experiment) -> str | None:
-        refused = self._backend.refusal(experiment.actions)
+        refused = self._backend.refusal(experiment.measurement.actions)
         return f"its failures need {refused[0]}: {refused[1]}" if refused else None
 
     def seconds(self, experiment: Experiment, profile: Profile) -> float:
@@ -211,10 +206,14 @@ class Runner:
         whatever code, else what the experiment says of two cores."""
         took = [
             record.seconds
-            for record, _ in self.store.read(experiment.source, self._machine)
+            for record, _ in self.store.read(experiment.measurement.id, self._machine)
             if record.profile == profile and record.status == OK
         ]
-        return median(took[-LEARNED_FROM:]) if took else experiment.seconds_per_run[profile]
+        return (
+            median(took[-LEARNED_FROM:])
+            if took
+            else experiment.measurement.seconds_per_run[profile]
+        )
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """What has been measured of an experiment with this code and these settings."""
@@ -223,13 +222,14 @@ class Runner:
             self.code(experiment),
             self._machine,
             _repeats(experiment, settings),
-            experiment.grid[settings.profile],
+            [*experiment.grid[settings.profile], *settings.beyond_grid(experiment)],
+            settings.points(experiment),
         )
 
     def question(self, experiment: Experiment, settings: RunSettings) -> Question:
         """What these settings ask of an experiment, here."""
         return Question(
-            experiment=experiment.source,
+            experiment=experiment.measurement.id,
             profile=settings.profile,
             root_seed=settings.root_seed,
             options=_fingerprints(options_for(experiment, settings.options)),
@@ -240,12 +240,12 @@ class Runner:
     def code(self, experiment: Experiment) -> str:
         """The fingerprint of all that a run of it depends on, as it was when this was first asked:
         this process goes on with the code it has loaded, whatever is edited meanwhile."""
-        if experiment.source not in self._codes:
-            roots = {experiment.module, *experiment.chooses}
+        if experiment.measurement.id not in self._codes:
+            roots = {experiment.measurement.root, *experiment.measurement.chooses}
             if experiment.origin is Origin.MEASURED:
                 roots |= modules_under(self._backend.code)
-            self._codes[experiment.source] = code_fingerprint(roots)
-        return self._codes[experiment.source]
+            self._codes[experiment.measurement.id] = code_fingerprint(roots)
+        return self._codes[experiment.measurement.id]
 
     def _java(self, experiment: Experiment) -> Mapping[str, str]:
         """Java is found here and pinned nowhere: runs on another one stand in another table."""
@@ -365,7 +365,7 @@ class Runner:
         if run.skipped:
             return Outcome(values={}, skipped=run.skipped), ""
         try:
-            return run.experiment.run(run.point, context), ""
+            return run.experiment.measurement.run(run.point, context), ""
         except UsageError:
             raise
         except EnvironmentFailure as error:
@@ -389,8 +389,8 @@ class Runner:
 
 
 def _repeats(experiment: Experiment, settings: RunSettings) -> int:
-    asked = None if experiment.once else settings.repeats
-    return asked or experiment.repeats[settings.profile]
+    asked = None if experiment.measurement.scheduling.once else settings.repeats
+    return asked or experiment.measurement.repeats[settings.profile]
 
 
 def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
@@ -401,8 +401,9 @@ def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
 
 def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
     """What keeps nothing warm comes first, in its order; then the runs that can share what is kept
-    warm (`Experiment.keeps`), one group after the other, each in its order."""
-    keys = [run.experiment.keeps(run.point) if run.experiment.keeps else None for run in runs]
+    warm (`Scheduling.keeps`), one group after the other, each in its order."""
+    opens = [run.experiment.measurement.scheduling.keeps for run in runs]
+    keys = [keeps(run.point) if keeps else None for keeps, run in zip(opens, runs, strict=True)]
     order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
     return [run for _, run in sorted(zip(keys, runs, strict=True), key=lambda two: order[two[0]])]
 
@@ -412,7 +413,7 @@ def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
     seen: set[tuple[str, str]] = set()
     planned = []
     for run in runs:
-        key = run.experiment.source, point_key(run.point, run.repeat)
+        key = run.experiment.measurement.id, point_key(run.point, run.repeat)
         planned.append(replace(run, done=True) if key in seen else run)
         seen.add(key)
     return planned
@@ -420,7 +421,7 @@ def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
 
 def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> None:
     for name in settings.options:
-        if not any(name in experiment.accepts for experiment in experiments):
+        if not any(name in experiment.measurement.accepts for experiment in experiments):
             raise UsageError(
                 f"--{name} changes nothing in {_some([e.id for e in experiments])}",
                 remedy=f"leave --{name} out, or name an experiment that takes it "
@@ -428,8 +429,8 @@ def _check_options(experiments: Sequence[Experiment], settings: RunSettings) -> 
             )
     for experiment in experiments:
         options = options_for(experiment, settings.options)
-        if experiment.check is not None and options:
-            experiment.check(settings.profile, options)
+        if experiment.measurement.check is not None and options:
+            experiment.measurement.check(settings.profile, options)
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,12 +29,57 @@ class RunSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
     """Measure anew what already has a valid record."""
+    only: Mapping[str, Sequence[Point]] = field(default_factory=dict)
+    """The points to run, by experiment; without an entry all of its grid."""
+
+    def points(self, experiment: Experiment) -> Sequence[Point]:
+        """Return the points to run."""
+        return self.only.get(experiment.id, experiment.grid[self.profile])
+
+    def beyond_grid(self, experiment: Experiment) -> Sequence[Point]:
+        """Return the points to run that the experiment's grid lacks."""
+        grid = experiment.grid[self.profile]
+        return [point for point in self.points(experiment) if point not in grid]
 
     def __post_init__(self) -> None:
         if self.repeats is not None and self.repeats < 1:
             raise UsageError(f"--repeats {self.repeats} is below 1", remedy="repeat at least once")
         if self.root_seed < 0:
             raise UsageError(f"--seed {self.root_seed} is negative", remedy="use 0 or above")
+
+
+class Stage(IntEnum):
+    """The parts of a plan, in their order.
+
+    No time of the smoke profile decides anything, so it measures first: while its servers start,
+    other processes compute.
+    """
+
+    SMOKE_MEASURED = 0
+    COMPUTED_SOON = 1
+    """Computed in seconds: the first figures."""
+    MEASURED_EARLY = 2
+    """A measured figure to look at while the rest is made."""
+    MEASURED_BESIDE = 3
+    """Measurements that computed runs do not disturb."""
+    COMPUTED = 4
+    MEASURED = 5
+
+
+SOON_S = 15.0
+"""Longest duration of an experiment in `Stage.COMPUTED_SOON`."""
+
+
+def stage_of(experiment: Experiment, cost_s: float, *, smoke: bool) -> Stage:
+    """Return the stage of an experiment with this estimated duration."""
+    if not experiment.measurement.measured:
+        return Stage.COMPUTED_SOON if cost_s <= SOON_S else Stage.COMPUTED
+    if smoke:
+        return Stage.SMOKE_MEASURED
+    scheduling = experiment.measurement.scheduling
+    if scheduling.early:
+        return Stage.MEASURED_EARLY
+    return Stage.MEASURED_BESIDE if scheduling.beside else Stage.MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +105,7 @@ class PlannedRun:
     @property
     def computed(self) -> bool:
         """Whether another process may make it, beside others of its kind."""
-        alone = self.experiment.alone and not self.patient
+        alone = self.experiment.measurement.scheduling.alone and not self.patient
         return self.to_make and not alone and takes(self.experiment)
 
     @property
@@ -218,4 +264,6 @@ def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
 
 def options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Of the user's options those that the experiment understands."""
-    return {name: value for name, value in options.items() if name in experiment.accepts}
+    return {
+        name: value for name, value in options.items() if name in experiment.measurement.accepts
+    }

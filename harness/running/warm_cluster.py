@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure
-from harness.experiment import Kept
+from harness.measurement import Kept
 from harness.text import Notify
 
 LOG_ENDINGS, LOG_BYTES = (".log", ".out", ".err"), 1_000_000

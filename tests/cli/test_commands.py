@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from harness.cli.main import COMMANDS, cli
 from harness.cli.measure import check_out
 from harness.cli.progress import point_words
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context, Experiment
+from harness.experiment import Experiment
+from harness.measurement import Context
 from harness.report import build, sides
 from harness.results.provenance import ROOT
 from harness.results.record import Outcome, Point, Profile
@@ -30,7 +30,7 @@ from harness.results.store import RecordStore
 from harness.running import discovery as catalogue
 from harness.running.discovery import GROUPS
 from tests.running.test_execution import make
-from tests.toys import square, toy
+from tests.toys import changed, square, toy
 
 Invoke = Callable[..., Result]
 
@@ -106,7 +106,21 @@ def test_one_point_is_run_by_its_values(invoke: Invoke) -> None:
     assert len(whole["runs"]) == 4, "what was measured by itself is kept"
 
 
-@pytest.mark.parametrize("words", ["x=9", "y=1", "x"])
+def test_a_part_of_a_grid_refutes_and_never_holds(invoke: Invoke) -> None:
+    """A claim about every cell alone can be decided by some; a missing point is no failure."""
+    result = invoke("run", "stock/toy", "--point", "x=2", "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert [claim["held"] for claim in document["claims"]] == [None, None]
+    assert "of 6 runs" in document["claims"][0]["why"]
+
+
+def test_a_number_that_the_grid_lacks_is_a_point_of_its_own(invoke: Invoke) -> None:
+    document = json.loads(invoke("run", "stock/toy", "--point", "x=9", "--json").stdout)
+    assert [run["values"]["y"] for run in document["runs"]] == [81, 81]
+
+
+@pytest.mark.parametrize("words", ["x=nine", "y=1", "x"])
 def test_a_point_that_is_not_in_the_grid_is_refused(invoke: Invoke, words: str) -> None:
     result = invoke("run", "stock/toy", "--point", words)
     assert isinstance(result.exception, UsageError)
@@ -279,7 +293,7 @@ def test_no_line_of_help_is_cut_short() -> None:
 
 def test_a_long_point_is_told_apart_by_few_words() -> None:
     points: list[Point] = [{"x": x, "same": 1, "long": "y" * 70, "z": x} for x in (1, 2)]
-    experiment = replace(toy(), grid=dict.fromkeys(Profile, points))
+    experiment = changed(toy(), grid=dict.fromkeys(Profile, points))
     assert point_words(experiment, points[1]) == "x=2"
     assert point_words(experiment, {"x": 1, "same": 1}) == "x=1 same=1"
 

@@ -17,7 +17,6 @@ from harness.engines import kinds as catalogue
 from harness.engines.base import EngineKind, Setup
 from harness.engines.kinds import ENGINES, find_engine
 from harness.errors import UsageError
-from harness.experiment import Context, Kept
 from harness.failures.generators import one_target
 from harness.failures.schedule import NO_FAILURES, Schedule
 from harness.judging import calibration, passes
@@ -25,6 +24,7 @@ from harness.judging.calibration import GridScale, calibrate, ladder
 from harness.judging.run import LiveRun, measure
 from harness.load import generator
 from harness.measure.recovery import Unrecovered
+from harness.measurement import Context, Kept
 from harness.results.record import Outcome
 from tests.cluster.test_neighbours import cluster_of
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind

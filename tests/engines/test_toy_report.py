@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -12,16 +12,17 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim, Finding, every, invariant
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.engines import kinds as catalogue
 from harness.engines.base import Setup
 from harness.engines.kinds import ENGINES
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
 from harness.failures.generators import one_target
 from harness.judging import passes
 from harness.judging.run import LiveRun, measure
+from harness.measurement import Context, Origin
 from harness.report import build
 from harness.results import load
 from harness.results.record import OK, Outcome, Point, Profile
@@ -32,7 +33,7 @@ from harness.running.plan import RunSettings
 from tests.engines.test_toy import made_when_named
 from tests.engines.toy import WORKLOAD, ToyCluster, ToyKind
 from tests.load.test_generator import Broker
-from tests.toys import Watcher, toy
+from tests.toys import Watcher, changed, toy
 
 SCHEMES = ("wait", "guess", "forget")
 SPEC = ClusterSpec(racks=1, workers_per_rack=1)
@@ -68,28 +69,25 @@ def draw(frame: pd.DataFrame, figure: Figure) -> None:
     axes.set_ylabel("accuracy (1)")
 
 
-def claims(frame: pd.DataFrame) -> Sequence[Claim]:
-    """The same sentences for whatever delivers: accuracy 1 is none of them."""
-    by_scheme = frame.set_index("scheme")
-    return [
-        Claim(
-            text=f"under {scheme} the stable output equals the twin's",
-            kind=ClaimKind.INVARIANT,
-            held=bool(by_scheme.loc[scheme, "output_equals_twin"]),
-            measured={"accuracy": by_scheme.loc[scheme, "accuracy_first"]},
-        )
-        for scheme in SCHEMES
-    ]
+def equal(scheme: str) -> Claim:
+    """The same sentence for whatever delivers: accuracy 1 is none of them."""
+
+    @invariant(f"{scheme}-equal", f"under {scheme} the stable output equals the twin's")
+    def decide(frame: pd.DataFrame) -> Finding:
+        row = frame.set_index("scheme").loc[scheme]
+        return every([row["output_equals_twin"]], accuracy=row["accuracy_first"])
+
+    return decide
 
 
 def experiment() -> Experiment:
-    return replace(
+    return changed(
         toy(run),
         origin=Origin.MEASURED,
         grid={profile: [{"scheme": scheme} for scheme in SCHEMES] for profile in Profile},
         repeats=dict.fromkeys(Profile, 1),
         table=table,
-        claims=claims,
+        claims=[equal(scheme) for scheme in SCHEMES],
         draw=draw,
     )
 

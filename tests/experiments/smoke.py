@@ -9,7 +9,8 @@ from typing import cast
 
 import pandas as pd
 
-from harness.experiment import Context, Experiment, experiment_seed
+from harness.experiment import Experiment
+from harness.measurement import Context, run_seed
 from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.seeds import DEFAULT_SEED
@@ -25,7 +26,7 @@ class SmokeContext:
         self._id = experiment.id
 
     def seed(self, *names: str | int) -> int:
-        return experiment_seed(DEFAULT_SEED, self._id, 0, *names)
+        return run_seed(DEFAULT_SEED, self._id, 0, *names)
 
     def measures(self, engine: str) -> None:
         """Nobody keeps a record."""
@@ -39,7 +40,7 @@ def smoke_table(experiment: Experiment) -> pd.DataFrame:
     rows, directories = [], {}
     with tempfile.TemporaryDirectory() as folder:
         for number, point in enumerate(experiment.grid[Profile.SMOKE]):
-            outcome = experiment.run(point, cast(Context, SmokeContext(experiment)))
+            outcome = experiment.measurement.run(point, cast(Context, SmokeContext(experiment)))
             assert outcome.invalid is None
             run = f"run-{number}"
             directories[run] = Path(folder) / run

@@ -10,10 +10,10 @@ import pytest
 
 from experiments.dpc import availability_bound, chain_length
 from experiments.ppa import plan_runtime, scale
-from harness.claims import Claim
+from harness.claims import Verdict
 
 
-def verdict(claims: Sequence[Claim], text: str) -> bool | None:
+def verdict(claims: Sequence[Verdict], text: str) -> bool | None:
     (found,) = (claim for claim in claims if claim.text.startswith(text))
     return found.held
 

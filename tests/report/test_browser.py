@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiment import Context
+from harness.measurement import Context
 from harness.nightly.history import History
 from harness.nightly.trends import write_trends
 from harness.report import build

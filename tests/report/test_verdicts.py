@@ -14,10 +14,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.claims import Claim, ClaimKind
+from harness.claims import Claim, Finding, found, invariant
 from harness.cli.measure import exit_code
-from harness.experiment import Context, Experiment
-from harness.report import build, verdicts
+from harness.experiment import Experiment
+from harness.measurement import Context
+from harness.report import build
 from harness.report.verdicts import SMOKE_DECIDES, Assessment, assess
 from harness.results.provenance import machine_name
 from harness.results.record import Outcome, Point, Profile
@@ -25,7 +26,7 @@ from harness.results.store import RecordStore
 from harness.results.tables import Results
 from harness.running.plan import RunSettings
 from tests.running.test_execution import SMOKE, make
-from tests.toys import claims, draw, square, toy
+from tests.toys import draw, positive, rising, square, toy
 
 QUICK = RunSettings(profile=Profile.QUICK)
 
@@ -86,17 +87,18 @@ def test_a_papers_claim_fails_only_a_strict_run(tmp_path: Path) -> None:
 def test_what_does_not_hold_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, shown: str
 ) -> None:
-    """An experiment's own reason before what is known from the results that ship; what holds has
-    none, and a broken invariant is a defect that nothing excuses."""
+    """A finding's own reason before the claim's; what holds has none, and a broken invariant is a
+    defect that nothing excuses but its finding."""
 
-    def with_reasons(frame: pd.DataFrame) -> list[Claim]:
-        return [replace(claim, why=own) for claim in claims(frame)]
+    def with_reason(claim: Claim) -> Claim:
+        def decide(frame: pd.DataFrame) -> Finding:
+            return replace(claim.decide(frame), why=own)
 
-    sentences = ("y rises with x", "y is above zero")
-    known = {"stock/toy": dict.fromkeys(sentences, "known")}
-    monkeypatch.setattr(verdicts, "reasons", lambda: known)
-    monkeypatch.setattr(build, "all_experiments", lambda: [replace(toy(), claims=with_reasons)])
-    for folder, sign, found in (
+        return replace(claim, decide=decide, because="known")
+
+    claims = [with_reason(claim) for claim in (rising, positive)]
+    monkeypatch.setattr(build, "all_experiments", lambda: [replace(toy(), claims=claims)])
+    for folder, sign, reasons in (
         ("held", 1, [None, None]), ("not", -1, [shown, own]),
     ):  # fmt: skip
 
@@ -106,10 +108,10 @@ def test_what_does_not_hold_says_why(
         store = RecordStore(tmp_path / folder)
         make(store, toy(run), settings=QUICK)
         report = build.write_report(store)
-        assert [claim.why for claim in report.judged[0].claims] == found
-        assert (f"Why: {shown}" in text_of(report)) == (found[0] is not None)
+        assert [claim.why for claim in report.judged[0].claims] == reasons
+        assert (f"Why: {shown}" in text_of(report)) == (reasons[0] is not None)
         documents = json.loads((store.root / "report" / "claims.json").read_text())
-        assert [document["why"] for document in documents] == found
+        assert [document["why"] for document in documents] == reasons
 
 
 @pytest.mark.parametrize("bad", ["missing", "invalid", "failed"])
@@ -206,7 +208,7 @@ def test_a_run_in_doubt_says_whether_a_newer_one_stands_for_it(tmp_path: Path) -
 
     make(RecordStore(tmp_path), toy(run), settings=QUICK)
     campaign = RecordStore(tmp_path).newest_campaign(
-        toy().source, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
+        toy().measurement.id, machine_name(), Profile.QUICK, toy().grid[Profile.QUICK]
     )
     assert campaign is not None
     attempts = build._attempts(campaign)
@@ -237,7 +239,7 @@ def test_an_experiment_that_cannot_be_tabulated_is_a_defect(tmp_path: Path) -> N
     result = judged(RecordStore(tmp_path), replace(toy(), table=table))
     assert "nonsense" in (result.problem or "")
     assert "nonsense" in (result.claims[0].why or "")
-    assert [claim.held for claim in result.claims] == [None]
+    assert [claim.held for claim in result.claims] == [None, None]
     assert exit_code([result], strict=False) == 1
 
 
@@ -260,7 +262,7 @@ def test_the_report_is_one_file_with_every_verdict(
     }
     assert set(documents[0]) == {
         "experiment", "figure", "paper", "kind", "text", "held", "measured", "why", "profile",
-        "machine_name", "engines",
+        "machine_name", "engines", "id", "rule",
     }  # fmt: skip
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 
@@ -350,7 +352,7 @@ def test_skipped_points_say_why_nothing_was_measured(tmp_path: Path) -> None:
 
     make(RecordStore(tmp_path), toy(run), settings=QUICK)
     result = judged(RecordStore(tmp_path), toy())
-    assert [claim.held for claim in result.claims] == [None]
+    assert [claim.held for claim in result.claims] == [None, None]
     assert "one rack is too few" in (result.claims[0].why or "")
     assert exit_code([result], strict=False) == 0
 
@@ -359,11 +361,14 @@ def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.Mon
     def table(results: Results) -> dict[str, pd.DataFrame]:
         return {"runs": results.frame[["x", "repeat", "y"]], "noise": results.series("noise")}
 
+    def of_runs(claim: Claim) -> Claim:
+        return replace(claim, decide=lambda tables: claim.decide(tables["runs"]))
+
     experiment = replace(
         toy(),
         table=table,
         draw=lambda tables, figure: draw(tables["runs"], figure),
-        claims=lambda tables: claims(tables["runs"]),
+        claims=[of_runs(claim) for claim in (rising, positive)],
     )
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
     make(RecordStore(tmp_path), experiment, settings=QUICK)
@@ -377,12 +382,10 @@ def test_several_tables_are_kept_by_name(tmp_path: Path, monkeypatch: pytest.Mon
 def test_many_invariants_that_hold_are_folded_and_a_broken_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def many(table: pd.DataFrame) -> list[Claim]:
-        return [
-            Claim(text=f"sentence {i}", kind=ClaimKind.INVARIANT, held=i != 3, measured={})
-            for i in range(9)
-        ]
+    def numbered(number: int) -> Claim:
+        return invariant(f"c{number}", f"sentence {number}")(lambda table: found(number != 3))
 
+    many = [numbered(number) for number in range(9)]
     experiment = replace(toy(), claims=many)
     monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
     make(RecordStore(tmp_path), experiment, settings=QUICK)

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from harness.cli.export import command
 from harness.errors import UsageError
-from harness.experiment import Context
 from harness.measure.metrics import describe
+from harness.measurement import Context
 from harness.report import build
 from harness.report.dictionary import EXAMPLES, columns, dictionary
 from harness.results import load, schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import subprocess
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from harness.cluster.backends import BACKENDS, Backend
-from harness.experiment import Experiment, Origin
+from harness.experiment import Experiment
 from harness.results import reach
 from harness.results.provenance import ROOT
 from harness.results.reach import (
     CHOSEN_FROM,
+    MEASUREMENT,
     NOT_MEASURING,
     code_fingerprint,
     modules_under,
@@ -25,11 +27,11 @@ from harness.running.discovery import all_experiments
 from tests.levels import deep
 
 WORKER_KILL = [
-    "experiments.stock.worker_kill",
+    "experiments.stock.worker_kill:MEASUREMENT",
     "harness.engines.structured.engine",
     *modules_under("harness.cluster.local"),
 ]
-PLANNING = ["experiments.ppa.multi_query"]
+PLANNING = ["experiments.ppa.multi_query:MEASUREMENT"]
 
 
 @pytest.fixture(scope="module")
@@ -129,14 +131,76 @@ def test_a_planner_counts_for_those_who_plan(checkout: Path) -> None:
 
 @pytest.mark.parametrize("experiment", all_experiments(), ids=lambda e: e.id)
 def test_every_experiment_says_what_it_chooses_by_name(experiment: Experiment) -> None:
-    modules = reached([experiment.module, *experiment.chooses])
-    assert experiment.module in modules
-    for chosen in experiment.chooses:
-        assert chosen in modules, f"{experiment.id} chooses {chosen}, which does not exist"
-    if "harness.judging.run" in modules:
-        assert experiment.origin is Origin.MEASURED
-        engines = [name for name in experiment.chooses if name.startswith("harness.engines.")]
+    measurement = experiment.measurement
+    parts = reached([measurement.root, *measurement.chooses])
+    assert measurement.root in parts
+    for chosen in measurement.chooses:
+        assert chosen in parts, f"{experiment.id} chooses {chosen}, which does not exist"
+    if "harness.judging.run" in parts:
+        assert measurement.measured
+        engines = [name for name in measurement.chooses if name.startswith("harness.engines.")]
         assert engines, f"{experiment.id} finds its engine by name: say which in `chooses`"
+
+
+def halves(path: Path) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The definitions of an experiment's module before its measurement, and after it."""
+    body = ast.parse(path.read_text()).body
+    names = [ast.unparse(each).split(" = ")[0] for each in body]
+    if MEASUREMENT not in names:  # it shows another module's runs
+        return [], body
+    at = names.index(MEASUREMENT)
+    return body[:at], body[at + 1 :]
+
+
+def modules_of_figures() -> list[Path]:
+    return [
+        ROOT / "experiments" / f"{experiment.id.replace('-', '_')}.py"
+        for experiment in all_experiments()
+    ]
+
+
+@pytest.mark.parametrize("path", modules_of_figures(), ids=lambda path: path.stem)
+def test_the_halves_of_a_figure_are_told_apart(path: Path) -> None:
+    """What measures comes first, the rest after a line that says so."""
+    text = path.read_text()
+    assert text.count("# Shown: no record depends on what follows.") == 1
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    parts = reached([f"{module}:{MEASUREMENT}"])
+    above, below = halves(path)
+    shown = {f"{module}:{name}" for each in below for name in reach._bound(each)}
+    assert not shown & parts, "a run depends on what stands in the shown half"
+    assert text.find("# Shown") > (text.find(f"{MEASUREMENT} = ") if above else -1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["ppa/multi_query", *deep("intervals/dag_depth", "live/recovery", "dpc/regions")]
+)
+def test_a_changed_half_discards_the_runs_that_depend_on_it(checkout: Path, name: str) -> None:
+    """Each function of both halves gets another statement; a claim another text."""
+    file = f"experiments/{name}.py"
+    roots = [f"experiments.{name.replace('/', '.')}:{MEASUREMENT}"]
+    text = (checkout / file).read_text()
+    parts = reached(roots)
+    module = roots[0].partition(":")[0]
+    tried = set()
+    for half in halves(checkout / file):
+        for each in half:
+            if isinstance(each, ast.FunctionDef):
+                counts = f"{module}:{each.name}" in parts  # the grid alone changes no run
+                first = ast.get_source_segment(text, each.body[-1])
+                assert first is not None
+                parted = f"pass; {first}" if not isinstance(each.body[-1], BLOCKS) else None
+                if parted is None or text.count(first) != 1:
+                    continue
+                assert changes(checkout, roots, file, first, parted) == counts, each.name
+                tried.add(counts)
+    assert False in tried
+    assert not changes(checkout, roots, file, "statement=", "notes=(), statement=")
+    assert not changes(checkout, roots, "harness/figures/style.py", "", "COLOUR = 'red'\n")
+
+
+BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef)
 
 
 @pytest.mark.slow
@@ -151,7 +215,7 @@ def test_nothing_runs_that_is_not_reached(name: str) -> None:
         "from tests.experiments.smoke import SmokeContext\n"
         "from harness.results.record import Profile\n"
         f"e = importlib.import_module('experiments.{name}').EXPERIMENT\n"
-        "e.run(e.grid[Profile.SMOKE][0], SmokeContext(e))\n"
+        "e.measurement.run(e.grid[Profile.SMOKE][0], SmokeContext(e))\n"
         "print(json.dumps(sorted(sys.modules)))\n"
     )
     done = subprocess.run(
@@ -161,4 +225,14 @@ def test_nothing_runs_that_is_not_reached(name: str) -> None:
     ours = ("harness", "workloads", "datasets", "experiments")
     loaded = {m for m in json.loads(done.stdout.splitlines()[-1]) if m.split(".")[0] in ours}
     left_out = {m for m in loaded if m in CHOSEN_FROM or m.startswith(NOT_MEASURING)}
-    assert loaded - left_out <= reached([f"experiments.{name}"])
+    # A module of an experiment also loads what its shown half uses, and does not run it.
+    figures = [each for each in loaded if each.startswith("experiments.")]
+    whole = {f"{each}:{name}" for each in figures for name in names_of(each)}
+    seeds = "harness.seeds"  # what describes a measurement loads it
+    assert loaded - left_out <= reached([f"experiments.{name}:{MEASUREMENT}", *whole, seeds])
+
+
+def names_of(module: str) -> list[str]:
+    path = reach._file(module)
+    assert path is not None
+    return [name for each in ast.parse(path.read_text()).body for name in reach._bound(each)]

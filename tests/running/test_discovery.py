@@ -10,7 +10,8 @@ import pytest
 
 from harness.claims import ClaimKind
 from harness.errors import UsageError
-from harness.experiment import Experiment, Origin
+from harness.experiment import Experiment
+from harness.measurement import Origin
 from harness.report import build
 from harness.report.verdicts import assess
 from harness.results.provenance import ROOT
@@ -44,8 +45,8 @@ def test_an_experiment_is_described_for_every_profile(experiment: Experiment) ->
     assert experiment.group in GROUPS
     for profile in Profile:
         assert experiment.grid[profile]
-        assert experiment.repeats[profile] >= 1
-        assert experiment.seconds_per_run[profile] > 0
+        assert experiment.measurement.repeats[profile] >= 1
+        assert experiment.measurement.seconds_per_run[profile] > 0
         keys = {tuple(point) for point in experiment.grid[profile]}
         assert len(keys) == 1, "every point has the same parameters"
 

@@ -15,7 +15,8 @@ import pytest
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Action, Cluster, ClusterSpec
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context, Experiment, Origin
+from harness.experiment import Experiment
+from harness.measurement import Context, Origin
 from harness.results.provenance import machine_name
 from harness.results.record import FAILED, INVALID, OK, SKIPPED, Outcome, Point, Profile
 from harness.results.store import RecordStore
@@ -24,7 +25,7 @@ from harness.running.discovery import find
 from harness.running.execution import Runner
 from harness.running.plan import PlannedRun, RunSettings, ahead_of, seconds_left
 from harness.running.warm_cluster import LOG_BYTES, ClusterPool
-from tests.toys import Watcher, square, toy
+from tests.toys import Watcher, changed, square, toy
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
 
@@ -37,7 +38,7 @@ def no_cluster(spec: ClusterSpec) -> Cluster:
 
 
 def measured(name: str, **changes: Any) -> Experiment:
-    return replace(toy(identifier=name), origin=Origin.MEASURED, **changes)
+    return changed(toy(identifier=name), origin=Origin.MEASURED, **changes)
 
 
 def make(
@@ -72,7 +73,7 @@ def test_what_was_measured_on_another_backend_is_not_pooled(tmp_path: Path) -> N
 
     live = measured("stock/toy")
     assert campaign(live, "local") != campaign(live, "docker")
-    computed = replace(toy(), origin=Origin.COMPUTED)
+    computed = changed(toy(), origin=Origin.COMPUTED)
     assert campaign(computed, "local") == campaign(computed, "docker")
 
 
@@ -222,7 +223,7 @@ def test_runs_that_share_what_is_kept_warm_come_together(tmp_path: Path) -> None
 def test_what_is_computed_by_another_process_is_recorded_as_if_made_here(tmp_path: Path) -> None:
     (experiment,) = find(["intervals/dag-delay"])
     elsewhere = make(RecordStore(tmp_path / "a"), experiment).finished
-    here = make(RecordStore(tmp_path / "b"), replace(experiment, alone=True)).finished
+    here = make(RecordStore(tmp_path / "b"), changed(experiment, alone=True)).finished
     assert [record.point for record in elsewhere] == [record.point for record in here]
     assert [record.values for record in elsewhere] == [record.values for record in here]
     assert {record.campaign for record in elsewhere} == {record.campaign for record in here}
@@ -250,7 +251,7 @@ def test_a_run_that_its_servers_failed_is_made_once_more(tmp_path: Path) -> None
 
 def test_runs_that_two_figures_show_are_made_once(tmp_path: Path) -> None:
     first = toy(identifier="stock/toy")
-    view = replace(toy(identifier="stock/a-view"), runs_of="stock/toy")
+    view = replace(toy(), name="stock/a-view", measurement=first.measurement)
     watcher = make(RecordStore(tmp_path), first, view)
     assert len(watcher.finished) == 6
     assert {record.experiment for record in watcher.finished} == {"stock/toy"}
@@ -344,8 +345,8 @@ def test_while_a_smoke_run_waits_what_others_have_made_is_kept(
             context.progress("waiting")
         return Outcome(values={"y": len(watcher.campaigns)})
 
-    long = replace(computed, seconds_per_run=dict.fromkeys(Profile, 60.0))
-    patient = measured("stock/patient", patient=True, run=waits)
+    long = changed(computed, seconds_per_run=dict.fromkeys(Profile, 60.0))
+    patient = measured("stock/patient", beside=True, run=waits)
     settings = RunSettings(profile=profile, repeats=1)
     make(RecordStore(tmp_path), patient, long, settings=settings, watcher=watcher)
     order = [name for name, _ in watcher.campaigns]
@@ -361,7 +362,7 @@ def test_what_bears_others_comes_before_what_is_computed_beside_it(tmp_path: Pat
         RecordStore(tmp_path),
         measured("stock/late"),
         toy(identifier="stock/long", seconds=9),
-        measured("stock/patient", patient=True),
+        measured("stock/patient", beside=True),
         measured("stock/early", early=True),
         settings=RunSettings(profile=Profile.QUICK),
     )
@@ -402,7 +403,7 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
             repeat=0,
             done=done,
             seconds=10,
-            patient=experiment.patient,
+            patient=experiment.measurement.scheduling.beside,
         )
 
     runs = [planned(computed), planned(live, done=True), planned(computed)]
@@ -410,7 +411,7 @@ def test_other_processes_begin_with_nothing_that_comes_after_a_run_on_a_cluster(
     assert ahead_of(runs, 0) == [0, 2]
     assert ahead_of(runs, 4) == [4]
     assert seconds_left(runs) == 3 * 10 / AT_ONCE + 10
-    patient = planned(measured("stock/toy", patient=True))
+    patient = planned(measured("stock/toy", beside=True))
     assert ahead_of([patient, patient, *runs], 0) == [2, 4]
     skipped = replace(planned(live), skipped="its failures need cut")
     assert ahead_of([skipped, *runs], 0) == [1, 3], "nothing is measured there"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -17,7 +16,7 @@ from harness.cli.measure import Wide
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.java import find_java
 from harness.errors import EnvironmentFailure, UsageError
-from harness.experiment import Context
+from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile, Record
 from harness.results.store import RecordStore
 from harness.running.computed import Others, SideBySide, Task, make_elsewhere
@@ -26,7 +25,7 @@ from harness.running.execution import Runner
 from harness.running.on_spark import SpreadOut, write_archive
 from harness.running.plan import RunSettings
 from tests.simulator.test_spread import Alone
-from tests.toys import Watcher
+from tests.toys import Watcher, changed
 
 SMOKE = RunSettings(profile=Profile.SMOKE)
 COMPUTED = ("intervals/single-process", "intervals/node-count", "ppa/incremental-recovery")
@@ -114,7 +113,7 @@ def test_files_of_a_run_elsewhere_are_not_lost_in_silence(
         (context.directory / "story.txt").write_text("long")
         return Outcome()
 
-    other = replace(experiment, run=writes)
+    other = changed(experiment, run=writes)
     monkeypatch.setattr("harness.running.computed.all_experiments", lambda: [other])
     made = make_elsewhere(task)
     assert made.outcome is None

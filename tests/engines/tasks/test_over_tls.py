@@ -114,7 +114,7 @@ def test_the_task_engine_survives_a_kill(engine: TaskEngine, tmp_path: Path) -> 
 def test_the_stock_engine_survives_a_kill(tmp_path: Path) -> None:
     context = OneRun(tmp_path)
     try:
-        values = worker_kill.EXPERIMENT.run(POINT, context).values
+        values = worker_kill.EXPERIMENT.measurement.run(POINT, context).values
     finally:
         context.applications.close()
         for cluster in context.started:

@@ -24,6 +24,7 @@ from harness.claims import ClaimKind
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.protocol.scheme import Policy
+from harness.report.verdicts import verdicts
 from harness.results.record import Profile
 from harness.results.tables import Results
 from harness.seeds import derive_seed
@@ -55,7 +56,12 @@ def smoke(experiment: Experiment, tmp_path: Path) -> pd.DataFrame:
         options={},
     )
     rows = [
-        {**point, "repeat": 0, "run": str(number), **experiment.run(point, context).values}
+        {
+            **point,
+            "repeat": 0,
+            "run": str(number),
+            **experiment.measurement.run(point, context).values,
+        }
         for number, point in enumerate(experiment.grid[Profile.SMOKE])
     ]
     table = experiment.table(Results(pd.DataFrame(rows), {}))
@@ -67,7 +73,7 @@ def smoke(experiment: Experiment, tmp_path: Path) -> pd.DataFrame:
 @pytest.mark.parametrize("experiment", by_cost(EXPERIMENTS))
 def test_an_experiment_from_run_to_picture(experiment: Experiment, tmp_path: Path) -> None:
     table = smoke(experiment, tmp_path)
-    claims = experiment.claims(table)
+    claims = verdicts(experiment, table)
     assert claims
     for claim in claims:
         if claim.kind is ClaimKind.INVARIANT:

@@ -17,10 +17,11 @@ from experiments.edge import (
     success,
     throughput,
 )
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.planning.schedulers import replica_of
+from harness.report.verdicts import verdicts
 from tests.experiments.smoke import smoke_table
 
 FIGURES: dict[str, Experiment] = {
@@ -29,9 +30,9 @@ FIGURES: dict[str, Experiment] = {
 }
 
 
-def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Claim]:
+def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Verdict]:
     shown = smoke_table(FIGURES[name]) if table is None else table
-    return list(FIGURES[name].claims(shown.copy()))
+    return list(verdicts(FIGURES[name], shown.copy()))
 
 
 @pytest.mark.slow

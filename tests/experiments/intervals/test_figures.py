@@ -27,9 +27,11 @@ from experiments.intervals import (
     single_process,
     single_process_simulated,
 )
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
+from harness.measurement import Context
+from harness.report.verdicts import verdicts
 from harness.results.record import Profile
 from tests.experiments.smoke import SmokeContext, smoke_table
 
@@ -49,9 +51,9 @@ NOT_HELD = {
 """What is known not to hold, by experiment and place of the claim."""
 
 
-def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Claim]:
+def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Verdict]:
     shown = smoke_table(FIGURES[name]) if table is None else table
-    return list(FIGURES[name].claims(shown.copy()))
+    return list(verdicts(FIGURES[name], shown.copy()))
 
 
 slow_first = [
@@ -243,6 +245,6 @@ def test_the_paper_profile_has_250_runs_per_point() -> None:
         profile = Profile.PAPER
 
     point = experiment.grid[Profile.PAPER][-1]
-    outcome = experiment.run(point, cast(Context, PaperContext(experiment)))
+    outcome = experiment.measurement.run(point, cast(Context, PaperContext(experiment)))
     runs = outcome.series["simulated"]["runs"].dropna()
     assert set(runs) == {250.0}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from experiments.live._kills import compare, recoveries
 from experiments.live.engines import LIMITS, claims, draw
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from tests.judging.constructed import SCHEDULE, START, WORKLOAD, deliveries, injected, record, truth
 
 KILL = injected(SCHEDULE)[:1]
@@ -127,7 +127,7 @@ def test_every_sentence_can_hold_and_can_fail() -> None:
     assert len(broken) == 1
 
 
-def named(found: Sequence[Claim], word: str) -> Claim:
+def named(found: Sequence[Verdict], word: str) -> Verdict:
     [claim] = [claim for claim in found if word in claim.text]
     return claim
 

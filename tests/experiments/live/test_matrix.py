@@ -13,9 +13,9 @@ from experiments.live._six_nodes import SPEC
 from experiments.stock._workloads import WORKLOADS
 from harness.claims import ClaimKind
 from harness.cluster.base import Action
-from harness.experiment import Context
 from harness.figures.style import new_figure, styled
 from harness.measure.recovery import Unrecovered
+from harness.measurement import Context
 from harness.results.record import Profile
 from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext

@@ -9,9 +9,9 @@ import pytest
 
 from experiments.live import _topology, partial_replication
 from experiments.live._topology import PACED, SIMULATED, Ways
-from harness.claims import Claim
-from harness.experiment import Context
+from harness.claims import Verdict
 from harness.figures.style import new_figure, styled
+from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile
 from tests.experiments.smoke import SmokeContext
 
@@ -46,7 +46,7 @@ def made_up() -> dict[str, pd.DataFrame]:
     return {"latencies": pd.DataFrame(rows), "passes": passes}
 
 
-def claim(table: dict[str, pd.DataFrame], text: str) -> Claim:
+def claim(table: dict[str, pd.DataFrame], text: str) -> Verdict:
     (found,) = (c for c in partial_replication.claims(table) if c.text.startswith(text))
     return found
 

@@ -18,8 +18,8 @@ from harness.results.record import Outcome
 
 def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
     """By the runner, before anything is started."""
-    assert BACKENDS["local"].refusal(EXPERIMENT.actions) is not None
-    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.actions) is None
+    assert BACKENDS["local"].refusal(EXPERIMENT.measurement.actions) is not None
+    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.measurement.actions) is None
 
 
 def made_up(**changes: Any) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 from experiments.live import query_accuracy
 from experiments.live._six_nodes import SPEC
 from experiments.live.query_accuracy import HERE, THERE
-from harness.claims import Claim
+from harness.claims import Verdict
 from harness.figures.style import new_figure, styled
 from harness.results.record import Outcome
 
@@ -34,7 +34,7 @@ def made_up() -> dict[str, pd.DataFrame]:
     return {"plans": pd.DataFrame(rows), "passes": passes}
 
 
-def claim(table: dict[str, pd.DataFrame], text: str) -> Claim:
+def claim(table: dict[str, pd.DataFrame], text: str) -> Verdict:
     (found,) = (each for each in query_accuracy.claims(table) if each.text.startswith(text))
     return found
 

@@ -11,9 +11,9 @@ import pytest
 from experiments.live import _topology, recovery
 from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE
 from experiments.live.recovery import SCALES
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context
+from harness.claims import ClaimKind, Verdict
 from harness.figures.style import new_figure, styled
+from harness.measurement import Context
 from harness.results.record import Point, Profile
 from harness.results.tables import Results
 from tests.experiments.smoke import SmokeContext
@@ -45,7 +45,7 @@ def made_up() -> dict[str, pd.DataFrame]:
     return {"latencies": pd.DataFrame(rows), "passes": passes}
 
 
-def claim(table: dict[str, pd.DataFrame], text: str) -> Claim:
+def claim(table: dict[str, pd.DataFrame], text: str) -> Verdict:
     (found,) = (each for each in recovery.claims(table) if each.text.startswith(text))
     return found
 

@@ -29,9 +29,11 @@ from experiments.ppa import (
     recovery_single,
     regions,
 )
-from harness.claims import Claim, ClaimKind
-from harness.experiment import Context, Experiment
+from harness.claims import ClaimKind, Verdict
+from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
+from harness.measurement import Context
+from harness.report.verdicts import verdicts
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext, smoke_table
@@ -48,9 +50,9 @@ FIGURES: dict[str, Experiment] = {
 }  # fmt: skip
 
 
-def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Claim]:
+def claims_of(name: str, table: pd.DataFrame | None = None) -> list[Verdict]:
     shown = smoke_table(FIGURES[name]) if table is None else table
-    return list(FIGURES[name].claims(shown.copy()))
+    return list(verdicts(FIGURES[name], shown.copy()))
 
 
 @pytest.mark.slow

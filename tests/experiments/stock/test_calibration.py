@@ -11,10 +11,10 @@ import pytest
 
 from experiments.stock import _kills, calibration, rack_kill, worker_kill, workload_kill
 from harness.cluster.base import Node
-from harness.experiment import Context
 from harness.figures.style import new_figure, styled
 from harness.judging.calibration import Tried, climb, ladder, told
 from harness.judging.run import LiveRun
+from harness.measurement import Context
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
 from tests.judging.test_calibration import tried
@@ -109,4 +109,7 @@ def test_the_table_shows_the_trigger_that_a_run_really_had() -> None:
 def test_everything_that_kills_is_scaled_by_it() -> None:
     for module in (worker_kill, rack_kill, workload_kill):
         assert module.EXPERIMENT.scaled_by is calibration.EXPERIMENT
-        assert module.EXPERIMENT.accepts <= calibration.EXPERIMENT.accepts | {"failures"}
+        assert (
+            module.EXPERIMENT.measurement.accepts
+            <= calibration.EXPERIMENT.measurement.accepts | {"failures"}
+        )

@@ -13,7 +13,7 @@ import pytest
 from experiments.stock import rack_kill, worker_kill
 from experiments.stock._kills import catches_up, check, tabulate
 from experiments.stock._scale import check_options, spark_conf
-from harness.claims import Claim, ClaimKind
+from harness.claims import ClaimKind, Verdict
 from harness.errors import UsageError
 from harness.failures.generators import in_turn, one_target
 from harness.figures.style import new_figure, styled
@@ -72,7 +72,7 @@ def table_of(
     return tabulate(Results(pd.DataFrame(rows), directories), scope=scope)
 
 
-def failing(claims: list[Claim]) -> set[str]:
+def failing(claims: list[Verdict]) -> set[str]:
     return {claim.text for claim in claims if claim.held is False}
 
 

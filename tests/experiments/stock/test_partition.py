@@ -16,8 +16,8 @@ from harness.figures.style import new_figure, styled
 
 def test_where_nothing_can_be_cut_all_of_it_is_skipped() -> None:
     """By the runner, before anything is started."""
-    assert BACKENDS["local"].refusal(EXPERIMENT.actions) is not None
-    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.actions) is None
+    assert BACKENDS["local"].refusal(EXPERIMENT.measurement.actions) is not None
+    assert BACKENDS["local-namespaces"].refusal(EXPERIMENT.measurement.actions) is None
 
 
 @pytest.mark.parametrize("failure", FAILURES)

@@ -17,7 +17,8 @@ from harness.claims import ClaimKind
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
-from harness.experiment import Kept
+from harness.measurement import Kept
+from harness.report.verdicts import verdicts
 from harness.results.record import Outcome, Profile
 from harness.results.tables import Results
 from harness.seeds import derive_seed
@@ -73,7 +74,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome
     """The outcome of the smoke profile's run, and everything the drivers logged."""
     context = OneRun(tmp_path_factory.mktemp("run"))
     try:
-        outcome = worker_kill.EXPERIMENT.run(POINT, context)
+        outcome = worker_kill.EXPERIMENT.measurement.run(POINT, context)
         (cluster,) = context.started
         logs = list(cluster.run_directory.glob("applications-*/*.log"))
         text = "".join(log.read_text(errors="replace") for log in logs)
@@ -110,6 +111,6 @@ def test_every_invariant_holds_on_the_record(measured: tuple[Outcome, str], tmp_
         series.to_parquet(tmp_path / f"{name}.parquet", index=False)
     row = {**outcome.values, **POINT, "repeat": 0, "run": "only"}
     table = worker_kill.EXPERIMENT.table(Results(pd.DataFrame([row]), {"only": tmp_path}))
-    claims = worker_kill.EXPERIMENT.claims(table)
+    claims = verdicts(worker_kill.EXPERIMENT, table)
     broken = [c for c in claims if c.kind is ClaimKind.INVARIANT and not c.held]
     assert not broken, broken

@@ -13,7 +13,7 @@ import pytest
 from experiments.stock import input_rate, workload_kill
 from experiments.stock._kills import run_kill, tabulate
 from experiments.stock._workloads import WORKLOADS
-from harness.claims import Claim
+from harness.claims import Verdict
 from harness.engines.base import NOT_SCORED, Scored
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
@@ -80,7 +80,7 @@ def kills(
     return tabulate(Results(pd.DataFrame(rows), directories))
 
 
-def verdicts(claims: list[Claim]) -> list[bool | None]:
+def verdicts(claims: list[Verdict]) -> list[bool | None]:
     return [claim.held for claim in claims]
 
 

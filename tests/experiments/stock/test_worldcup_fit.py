@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from experiments.stock import worldcup_fit as fit
-from harness.experiment import Context
 from harness.figures.style import new_figure, styled
+from harness.measurement import Context
 from harness.results.tables import Results
 from harness.seeds import derive_seed
 

@@ -1,0 +1,121 @@
+"""A claim, the rule that decides it, and the verdict on what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ClaimKind(StrEnum):
+    """The meaning of a claim that does not hold."""
+
+    INVARIANT = "invariant"
+    """It must always hold; otherwise something is broken here. The identities of a formula are
+    among them: they show that the formula was written down right, not that it is true."""
+    PAPER = "paper"
+    """A sentence of a paper. It may honestly fail to hold here."""
+    HYPOTHESIS = "hypothesis"
+    """A sentence of our own. It may fail to hold as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """The version of what is compared, with its limit and tolerance, and when it was fixed."""
+
+    version: int = 1
+    since: str = "2026-11-23"
+    """ISO date of this version. Version 1 of that day is the one of the first claims with ids."""
+    seen_seeds: Sequence[int] = ()
+    """Root seeds whose data had been seen when the rule was changed. A verdict on them is post hoc:
+    it needs runs with another seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of a rule on an experiment's tables."""
+
+    held: bool | None
+    """None if the data does not decide it."""
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers behind it, the tolerance among them."""
+    why: str | None = None
+    """The reason for a verdict other than "holds", if the numbers show one."""
+    per_cell: bool = False
+    """True if one cell of the grid refutes it: a refutation by a part of the grid is final."""
+    asked: bool = True
+    """False if the claim makes no sense of this grid; it then has no verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One sentence about a figure, with the rule that decides it."""
+
+    id: str
+    """Unique within its experiment; never changed, and never used for another sentence."""
+    kind: ClaimKind
+    text: str
+    """The sentence; a paper's in its own words as far as a check allows."""
+    decide: Callable[[Any], Finding]
+    """Takes what the experiment's ``table`` returned."""
+    because: str | None = None
+    """The reason why it does not hold, found by examining results; shown only then, and only if
+    the finding has none of its own."""
+    unmeasured_because: str | None = None
+    """The same where a complete campaign does not decide it."""
+    rule: Rule = field(default_factory=Rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The result of judging a claim."""
+
+    id: str = ""
+    text: str
+    kind: ClaimKind
+    held: bool | None
+    """None if it was not measured."""
+    measured: Mapping[str, Any]
+    why: str | None = None
+    """The reason for a verdict other than "holds"; never shown otherwise."""
+    rule: Rule = field(default_factory=Rule)
+    problem: str | None = None
+    """The error of a rule that failed on a complete campaign: a defect here."""
+
+
+def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict | None:
+    """Judge one claim; None if it is not asked of this grid.
+
+    ``missing`` describes the runs that are not there, None if the grid is complete. Without them a
+    claim cannot hold, only a cell can refute it, and an error of its rule means missing rows.
+    """
+    try:
+        finding = claim.decide(tables)
+    except Exception as error:
+        if missing is None:
+            why = f"its rule failed ({type(error).__name__}: {error})"
+            return _verdict(claim, Finding(held=None, why=why), problem=why)
+        finding = Finding(held=None)
+    if not finding.asked:
+        return None
+    if missing is not None and not (finding.held is False and finding.per_cell):
+        finding = Finding(held=None, measured=finding.measured, why=missing)
+    return _verdict(claim, finding)
+
+
+def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verdict:
+    held = None if finding.held is None else bool(finding.held)
+    why = finding.why
+    if why is None and claim.kind is not ClaimKind.INVARIANT:
+        why = claim.because if held is False else claim.unmeasured_because
+    return Verdict(
+        id=claim.id,
+        text=claim.text,
+        kind=claim.kind,
+        held=held,
+        measured=finding.measured,
+        why=None if held else why,
+        rule=claim.rule,
+        problem=problem,
+    )
