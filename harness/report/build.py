@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import math
+import shlex
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -26,7 +28,7 @@ from harness.measurement import Origin
 from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
 from harness.results.provenance import machine_name
-from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile
+from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile, point_key
 from harness.results.store import Campaign, RecordStore
 from harness.running.discovery import GROUPS, all_experiments
 from harness.text import format_duration
@@ -75,8 +77,18 @@ def campaigns(
 
 Picture = tuple[str, bytes]
 """A figure's kind ("svg+xml", or "png" where that would be too large) and its bytes."""
-Elsewhere = Callable[[Callable[..., Picture], str, Profile, Campaign], "Future[Picture]"]
-"""Who calls a function in another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undrawable:
+    """A figure that could not be drawn, with the error that stands in its place."""
+
+    error: str
+
+
+Attempt = Picture | Undrawable
+Elsewhere = Callable[[Callable[..., Attempt], str, Profile, Campaign], "Future[Attempt]"]
+"""Calls a function in another process."""
 
 
 class ReportWriter:
@@ -92,14 +104,14 @@ class ReportWriter:
         self._elsewhere = elsewhere
         self._judged: dict[tuple[str, ...], Assessment] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
-        self._pictures: dict[tuple[str, ...], Future[Picture]] = {}
+        self._pictures: dict[tuple[str, ...], Future[Attempt]] = {}
 
     def judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
         """Judge a campaign, and have its figure drawn."""
         judged = self._assess(experiment, profile, campaign)
         runs = _identity(experiment, profile, campaign)
         if self._elsewhere is not None and judged.table is not None and runs not in self._pictures:
-            self._pictures[runs] = self._elsewhere(picture_of, experiment.id, profile, campaign)
+            self._pictures[runs] = self._elsewhere(attempt_of, experiment.id, profile, campaign)
         return judged
 
     def write(self, asked: Asked = MappingProxyType({})) -> WrittenReport:
@@ -141,14 +153,14 @@ class ReportWriter:
             self._drawn[runs] = _card(judged, folder, self._picture(judged, runs))
         return self._drawn[runs]
 
-    def _picture(self, judged: Assessment, runs: tuple[str, ...]) -> Picture | None:
+    def _picture(self, judged: Assessment, runs: tuple[str, ...]) -> Attempt | None:
         if judged.table is None:
             return None
         if (asked := self._pictures.get(runs)) is not None:
-            # An interruption ends whoever draws.
+            # An interruption ends the process that draws.
             with suppress(CancelledError, BrokenProcessPool):
                 return asked.result()
-        return picture(judged)
+        return attempt(judged)
 
 
 def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> tuple[str, ...]:
@@ -174,10 +186,13 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot write a {type(value).__name__}")
 
 
-def _card(judged: Assessment, folder: Path, drawn: Picture | None) -> dict[str, Any]:
+def _card(judged: Assessment, folder: Path, drawn: Attempt | None) -> dict[str, Any]:
     experiment, campaign = judged.experiment, judged.campaign
     name = experiment.id.replace("/", "-")
-    figure = None if drawn is None else _kept(drawn, folder / "figures" / name)
+    undrawable = drawn.error if isinstance(drawn, Undrawable) else None
+    figure = None
+    if drawn is not None and not isinstance(drawn, Undrawable):
+        figure = _kept(drawn, folder / "figures" / name)
     newest = max(campaign.records, key=lambda record: record.started_unix_s)
     return {
         "id": experiment.id,
@@ -192,6 +207,8 @@ def _card(judged: Assessment, folder: Path, drawn: Picture | None) -> dict[str, 
             for row in published(judged.claims)
         ],
         "problem": judged.problem,
+        "undrawable": undrawable,
+        "own": _own_parts(campaign),
         "valid": len(campaign.valid),
         "expected": campaign.expected,
         "attempts": _attempts(campaign),
@@ -258,10 +275,32 @@ def _busy(campaign: Campaign) -> list[str]:
 
 
 def _command(judged: Assessment, seed: int) -> str:
-    return (
-        f"./faultline run {judged.experiment.id} --profile {judged.profile.value} "
-        f"--seed {seed} --again"
-    )
+    """Return the command that measures the same again, with the user's options and points."""
+    campaign = judged.campaign
+    words = ["./faultline run", judged.experiment.id, f"--profile {judged.profile.value}"]
+    words.append(f"--seed {seed}")
+    for name, value in max(campaign.records, key=lambda r: r.started_unix_s).options.items():
+        for each in value if isinstance(value, list) else [value]:
+            given = each["path"] if isinstance(each, dict) and "path" in each else each
+            words.append(f"--{name} {shlex.quote(str(given))}")
+    if campaign.left_out and len({point_key(r.point, 0) for r in campaign.records}) == 1:
+        point = campaign.records[0].point
+        words.append("--point " + ",".join(f"{key}={value}" for key, value in point.items()))
+    return " ".join([*words, "--again"])
+
+
+def _own_parts(campaign: Campaign) -> list[str]:
+    """Return the user's own files that the runs used, in words: the figure's text is about
+    others."""
+    newest = max(campaign.records, key=lambda record: record.started_unix_s)
+    words = {"workload": "own workload", "failures": "own failure schedule", "text": "own text"}
+    given = [
+        (words[name], each)
+        for name, value in newest.options.items()
+        for each in (value if isinstance(value, list) else [value])
+        if name in words
+    ]
+    return [f"{word} {each['path']}" for word, each in given if isinstance(each, dict)]
 
 
 def drawn(judged: Assessment) -> Figure:
@@ -280,10 +319,18 @@ def drawn(judged: Assessment) -> Figure:
     return figure
 
 
-def picture_of(experiment: str, profile: Profile, campaign: Campaign) -> Picture:
-    """`picture`, where the records can be read and nothing is judged yet."""
+def attempt_of(experiment: str, profile: Profile, campaign: Campaign) -> Attempt:
+    """Judge a campaign and draw its figure, in a process that has done neither."""
     (found,) = (each for each in all_experiments() if each.id == experiment)
-    return picture(assess(found, profile, campaign))
+    return attempt(assess(found, profile, campaign))
+
+
+def attempt(judged: Assessment) -> Attempt:
+    """Draw the experiment's figure; an error of the drawing is a message in its place."""
+    try:
+        return picture(judged)
+    except Exception:
+        return Undrawable(traceback.format_exc(limit=-3))
 
 
 def picture(judged: Assessment) -> Picture:
@@ -329,6 +376,7 @@ def claim_rows(judged: Assessment) -> list[dict[str, Any]]:
 def _claim_row(claim: Verdict) -> dict[str, Any]:
     verdict = {True: "held", False: "not held", None: "not measured"}[claim.held]
     return {
+        "id": claim.id,
         "text": claim.text,
         "kind": claim.kind.value,
         "verdict": verdict,

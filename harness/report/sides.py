@@ -26,15 +26,16 @@ def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
 
 
 def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dict[str, Any]]:
-    held = [{} if side is None else {c.text: c.held for c in side.claims} for side in sides]
+    held = [{} if side is None else {c.id: c.held for c in side.claims} for side in sides]
     for claim in first.claims:
-        if any(claim.text in other for other in held[1:]):
+        if any(claim.id in other for other in held[1:]):
             yield {
                 "experiment": first.experiment.id,
                 "profile": first.profile.value,
                 "kind": claim.kind.value,
+                "id": claim.id,
                 "claim": claim.text,
-                "held": [side.get(claim.text) for side in held],
+                "held": [side.get(claim.id) for side in held],
                 "valid": [0 if side is None else len(side.campaign.valid) for side in sides],
                 "expected": first.campaign.expected,
             }

@@ -22,7 +22,7 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
-from harness.measurement import Kept, Origin, run_seed
+from harness.measurement import Kept, Measurement, Origin, run_seed
 from harness.results.provenance import (
     describe_commit,
     describe_machine,
@@ -36,6 +36,7 @@ from harness.results.record import (
     OK,
     Attempt,
     Outcome,
+    Point,
     Profile,
     Question,
     Record,
@@ -59,8 +60,8 @@ from harness.running.warm_cluster import ClusterPool, keep_logs
 LOGS = "logs"
 """Where a failed run's logs lie beside its record."""
 
-LEARNED_FROM = 15
-"""How many of the last runs an estimate rests on."""
+LEARNED_FROM = 5
+"""Number of the last runs of a point behind an estimate."""
 
 ATTEMPTS = 3
 """How often one command makes a run that stays invalid or in doubt."""
@@ -183,7 +184,7 @@ class Runner:
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
         skipped = self._why_skipped(experiment)
-        seconds = 0.0 if skipped else self.seconds(experiment, settings.profile)
+        seconds = self._durations(experiment.measurement, settings.profile)
         for repeat in range(_repeats(experiment, settings)):
             for point in settings.points(experiment):
                 yield PlannedRun(
@@ -191,7 +192,7 @@ class Runner:
                     point=point,
                     repeat=repeat,
                     done=point_key(point, repeat) in done,
-                    seconds=seconds,
+                    seconds=0.0 if skipped else seconds(point),
                     skipped=skipped,
                     patient=experiment.measurement.scheduling.beside
                     or settings.profile is Profile.SMOKE,
@@ -201,19 +202,22 @@ class Runner:
         refused = self._backend.refusal(experiment.measurement.actions)
         return f"its failures need {refused[0]}: {refused[1]}" if refused else None
 
-    def seconds(self, experiment: Experiment, profile: Profile) -> float:
-        """How long a run takes, roughly: the median of the last ones on machines like this, by
-        whatever code, else what the experiment says of two cores."""
-        took = [
-            record.seconds
-            for record, _ in self.store.read(experiment.measurement.id, self._machine)
-            if record.profile == profile and record.status == OK
-        ]
-        return (
-            median(took[-LEARNED_FROM:])
-            if took
-            else experiment.measurement.seconds_per_run[profile]
-        )
+    def _durations(self, measurement: Measurement, profile: Profile) -> Callable[[Point], float]:
+        """Return the estimated duration of a run, by its point.
+
+        It is the median of the last runs of that point on this machine, whatever their code, else
+        the measurement's own estimate: points of one measurement can differ a hundredfold.
+        """
+        took: dict[str, list[float]] = {}
+        for record, _ in self.store.read(measurement.id, self._machine):
+            if record.profile == profile and record.status == OK:
+                took.setdefault(point_key(record.point, 0), []).append(record.seconds)
+
+        def seconds(point: Point) -> float:
+            last = took.get(point_key(point, 0))
+            return median(last[-LEARNED_FROM:]) if last else measurement.seconds_per_run[profile]
+
+        return seconds
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
         """What has been measured of an experiment with this code and these settings."""
