@@ -30,9 +30,9 @@ from harness.report.verdicts import SMOKE_DECIDES, Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.running.computed import SideBySide
+from harness.running.computed import ProcessPool
 from harness.running.execution import Runner
-from harness.running.on_spark import SpreadOut
+from harness.running.on_spark import SparkPool
 from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
 
@@ -82,7 +82,7 @@ def measure(
     check_out(asked.out)
     store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     brief = settings.profile is Profile.SMOKE
-    beside = SideBySide(stand_back=not brief)
+    beside = ProcessPool(stand_back=not brief)
     # Drawing disturbs nothing there, and few figures are not worth a process.
     draws = brief and wide is None and len(experiments) > FEW
     writer = ReportWriter(store, elsewhere=beside.do if draws else None)
@@ -99,7 +99,7 @@ def measure(
     place = find_backend(asked.backend)
     _check_schedule(settings, place)
     hold = (lambda where: _hold(display, where)) if asked.keep else None
-    others = partial(SpreadOut, wide.cluster) if wide is not None else lambda: beside
+    others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
     if asked.dry_run:

@@ -1,4 +1,4 @@
-"""Writes ``results/report``: pages, claims.json, and every figure and table as a file."""
+"""The writer of ``results/report``: pages, claims.json, and each figure and table as a file."""
 
 from __future__ import annotations
 
@@ -42,28 +42,31 @@ _LARGEST_INLINE_CSV = 150_000
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """What was written, and every verdict in it."""
+    """The files of a written report, and every verdict in it."""
 
     index: Path
     judged: Sequence[Assessment]
     pages: Sequence[Path]
-    """Every page, the first one among them."""
+    """All pages, the first one among them."""
 
     @property
     def claims(self) -> Sequence[Verdict]:
-        """Of every experiment in it."""
+        """Return the verdicts of every experiment in it."""
         return [claim for judged in self.judged for claim in judged.claims]
 
 
-Asked = Mapping[tuple[str, Profile], Campaign]
-"""The campaigns that a command is about, by experiment and profile."""
+Requested = Mapping[tuple[str, Profile], Campaign]
+"""The campaigns of a command, by experiment and profile."""
 
 
 def campaigns(
-    store: RecordStore, experiments: Sequence[Experiment], asked: Asked = MappingProxyType({})
+    store: RecordStore, experiments: Sequence[Experiment], asked: Requested = MappingProxyType({})
 ) -> Iterator[tuple[Experiment, Profile, Campaign]]:
-    """Every measured experiment and profile with the campaign that was asked for, or else the
-    newest; what was asked for first, then the profile measured last."""
+    """Yield every measured experiment and profile with its campaign.
+
+    That is the one in ``asked``, else the newest. Those asked for come first, then the profile
+    measured last.
+    """
     machine = machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
@@ -81,7 +84,7 @@ Picture = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Undrawable:
-    """A figure that could not be drawn, with the error that stands in its place."""
+    """The error that is shown in place of a figure."""
 
     error: str
 
@@ -92,14 +95,13 @@ Elsewhere = Callable[[Callable[..., Attempt], str, Profile, Campaign], "Future[A
 
 
 class ReportWriter:
-    """Writes a store's report, again and again while runs come in.
+    """Writes a store's report, repeatedly while runs come in.
 
-    Claims are judged and a figure is drawn anew only when the runs behind them have changed.
+    A claim is judged and a figure drawn again only if the runs behind them have changed.
     """
 
     def __init__(self, store: RecordStore, *, elsewhere: Elsewhere | None = None) -> None:
-        """``elsewhere``: who draws the figures of what is judged, so that nobody waits for it;
-        without it this process draws them as it writes."""
+        """Create a writer; ``elsewhere`` draws figures in another process, None in this one."""
         self._store = store
         self._elsewhere = elsewhere
         self._judged: dict[tuple[str, ...], Assessment] = {}
@@ -107,16 +109,18 @@ class ReportWriter:
         self._pictures: dict[tuple[str, ...], Future[Attempt]] = {}
 
     def judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
-        """Judge a campaign, and have its figure drawn."""
+        """Judge a campaign, and request its figure."""
         judged = self._assess(experiment, profile, campaign)
         runs = _identity(experiment, profile, campaign)
         if self._elsewhere is not None and judged.table is not None and runs not in self._pictures:
             self._pictures[runs] = self._elsewhere(attempt_of, experiment.id, profile, campaign)
         return judged
 
-    def write(self, asked: Asked = MappingProxyType({})) -> WrittenReport:
-        """Make the report anew from the records of this machine; a command that is about certain
-        campaigns gets them judged, and not newer ones with other settings."""
+    def write(self, asked: Requested = MappingProxyType({})) -> WrittenReport:
+        """Write the report from the records of this machine.
+
+        The campaigns in ``asked`` are judged even if newer ones with other settings exist.
+        """
         found = campaigns(self._store, all_experiments(), asked)
         judged = [self._assess(*each) for each in found]
         folder = self._store.root / "report"
@@ -164,13 +168,13 @@ class ReportWriter:
 
 
 def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> tuple[str, ...]:
-    """What a verdict and a figure depend on: which runs, and of how many."""
+    """Return the key of a verdict and a figure: the runs, and the number expected."""
     runs = [record.run for record in campaign.records]
     return (experiment.id, profile.value, str(campaign.expected), *runs)
 
 
 def write_report(store: RecordStore) -> WrittenReport:
-    """Make the report anew from the records of this machine."""
+    """Write the report from the records of this machine."""
     return ReportWriter(store).write()
 
 
@@ -225,7 +229,7 @@ def _card(judged: Assessment, folder: Path, drawn: Attempt | None) -> dict[str, 
 
 
 def _attempts(campaign: Campaign) -> list[dict[str, str]]:
-    """What did not count, or counts with a doubt: every attempt is shown."""
+    """Return every attempt that did not count, or counts with a doubt."""
     chosen = {record.run for record in campaign.records}
     found = []
     for record in sorted([*campaign.records, *campaign.others], key=lambda r: r.run):
@@ -252,7 +256,7 @@ def _attempts(campaign: Campaign) -> list[dict[str, str]]:
 
 
 def _busy(campaign: Campaign) -> list[str]:
-    """Runs during which others used much of the machine, in words."""
+    """Return the runs during which others used much of the machine, in words."""
     found = []
     for record in campaign.valid:
         for prefix, name in (("twin_", "twin"), ("", "failures")):
@@ -290,8 +294,7 @@ def _command(judged: Assessment, seed: int) -> str:
 
 
 def _own_parts(campaign: Campaign) -> list[str]:
-    """Return the user's own files that the runs used, in words: the figure's text is about
-    others."""
+    """Return the user's own files that the runs used, in words."""
     newest = max(campaign.records, key=lambda record: record.started_unix_s)
     words = {"workload": "own workload", "failures": "own failure schedule", "text": "own text"}
     given = [
@@ -304,8 +307,10 @@ def _own_parts(campaign: Campaign) -> list[str]:
 
 
 def drawn(judged: Assessment) -> Figure:
-    """The experiment's figure over its table, with the words that a reader must not miss; to be
-    called, and saved, inside `styled`."""
+    """Return the figure with the words that a reader must not miss.
+
+    Call it, and save the figure, inside `styled`.
+    """
     experiment = judged.experiment
     assert judged.table is not None
     figure = new_figure(experiment.figure_size_in)
@@ -334,7 +339,7 @@ def attempt(judged: Assessment) -> Attempt:
 
 
 def picture(judged: Assessment) -> Picture:
-    """The experiment's figure over its table."""
+    """Return the experiment's figure."""
     with styled():
         figure = drawn(judged)
         buffer = io.BytesIO()
@@ -347,19 +352,19 @@ def picture(judged: Assessment) -> Picture:
 
 
 def data_uri(kind: str, content: bytes) -> str:
-    """An image source that needs no network."""
+    """Return an image source that needs no network."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _kept(drawn: Picture, path: Path) -> str:
-    """Keep it as a file, and return an image source."""
+    """Write a figure to a file, and return an image source."""
     kind, content = drawn
     path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(content)
     return data_uri(kind, content)
 
 
 def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict[str, str]:
-    """Keep a table as a file, and say where the page finds it."""
+    """Write a table to a file, and return a link to it."""
     path = folder / "data" / (f"{card}-{name}.csv" if name else f"{card}.csv")
     table.to_csv(path, index=False)
     href = f"data/{path.name}"
@@ -369,7 +374,7 @@ def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict
 
 
 def claim_rows(judged: Assessment) -> list[dict[str, Any]]:
-    """Each claim as text: its verdict and the numbers behind it."""
+    """Return each claim as text: its verdict and the numbers behind it."""
     return [_claim_row(claim) for claim in judged.claims]
 
 

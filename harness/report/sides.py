@@ -1,4 +1,4 @@
-"""The same claims judged of several sets of results: of other machines, revisions or clusters."""
+"""The same claims on several sets of results: of other machines, revisions or clusters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from harness.running.discovery import all_experiments
 
 
 def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
-    """A row per claim that the first side and another one judge: what each side says of it (None
-    where it did not measure it or has no run of it), and how many of its campaign's runs are valid.
+    """Return a row per claim that the first side and another one judge.
+
+    It has each side's verdict (None if not measured) and its number of valid runs.
     """
     found = [{_key(item): item for item in _judged(side)} for side in sides]
     return [
@@ -46,7 +47,7 @@ def _key(item: Assessment) -> tuple[str, Profile]:
 
 
 def _judged(side: Sequence[Found]) -> Iterator[Assessment]:
-    """Per experiment and profile the newest complete campaign, or the newest if none is."""
+    """Yield by experiment and profile the newest complete campaign, else the newest."""
     newest: dict[tuple[str, Profile], dict[str, Found]] = {}
     for each in sorted(side, key=lambda each: -each.record.started_unix_s):
         runs = (each.record.experiment, Profile(each.record.profile))

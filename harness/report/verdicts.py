@@ -1,4 +1,4 @@
-"""Claims judged from records; what was invalid or incomplete can never hold one."""
+"""Verdicts from records; invalid or missing runs can never make a claim hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """An experiment's campaign with its table and its claims."""
+    """A campaign of an experiment with its tables and verdicts."""
 
     experiment: Experiment
     profile: Profile
@@ -28,16 +28,16 @@ class Assessment:
     table: Tables | None
     claims: Sequence[Verdict]
     problem: str | None = None
-    """Why there is no table or no verdict although every run is valid: a defect here."""
+    """The error of a table or a rule although every run is valid: a defect here."""
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
-        """Its tables by name; an only one has none."""
+        """Return its tables by name; a single one has the empty name."""
         if self.table is None:
             return {}
         return {"": self.table} if isinstance(self.table, pd.DataFrame) else self.table
 
     def documents(self) -> list[dict[str, Any]]:
-        """The claims as they stand in ``claims.json``."""
+        """Return the verdicts as in ``claims.json``."""
         return [
             {
                 "experiment": self.experiment.id,
