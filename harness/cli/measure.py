@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from harness.claims import ClaimKind, Verdict
+from harness.claims import ClaimKind, Verdict, Word
 from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
@@ -176,9 +176,11 @@ def verdict_line(item: Assessment) -> str:
     """ "3 claims hold, 1 does not"."""
     held = sum(claim.held is True for claim in item.claims)
     failed = sum(claim.held is False for claim in item.claims)
-    unknown = len(item.claims) - held - failed
+    undecided = sum(claim.word is Word.UNDECIDED for claim in item.claims)
+    unknown = len(item.claims) - held - failed - undecided
     parts = [f"{held} of {len(item.claims)} claims hold"]
     parts += [f"{failed} not"] if failed else []
+    parts += [f"{undecided} undecided"] if undecided else []
     parts += [f"{unknown} not measured"] if unknown else []
     skipped = len(item.campaign.skipped)
     parts += [f"{skipped} of {item.campaign.expected} runs skipped"] if skipped else []
@@ -266,7 +268,7 @@ def _summarize(
     for item in judged:
         click.echo(f"\n{item.experiment.id} – {item.experiment.title}: {verdict_line(item)}")
         for claim in item.claims:
-            mark = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[claim.held]
+            mark = claim.word.upper() if claim.held is False else claim.word.value
             kind = " (invariant)" if _invariant(claim) else ""
             click.echo(f"  {mark}{kind}: {claim.text}")
             if claim.why not in (None, SMOKE_DECIDES):

@@ -19,7 +19,7 @@ from harness.running.discovery import all_experiments, find
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKS = {"held": "●", "not held": "✕", "not measured": "○"}
+MARKS = {"held": "●", "not held": "✕", "undecided": "◐", "not measured": "○"}
 
 
 @dataclass(frozen=True, slots=True)

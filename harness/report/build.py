@@ -8,6 +8,7 @@ import json
 import math
 import shlex
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.claims import Verdict
+from harness.claims import Verdict, Word
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, stamp, styled
 from harness.judging.foreign import ForeignLoad
@@ -379,7 +380,7 @@ def claim_rows(judged: Assessment) -> list[dict[str, Any]]:
 
 
 def _claim_row(claim: Verdict) -> dict[str, Any]:
-    verdict = {True: "held", False: "not held", None: "not measured"}[claim.held]
+    verdict = {"holds": "held", "does not hold": "not held"}.get(claim.word, claim.word.value)
     return {
         "id": claim.id,
         "text": claim.text,
@@ -388,6 +389,8 @@ def _claim_row(claim: Verdict) -> dict[str, Any]:
         "css": verdict.replace(" ", "-"),
         "measured": [(key, _number(value)) for key, value in claim.measured.items()],
         "why": claim.why,
+        "post_hoc": claim.post_hoc,
+        "rule": claim.rule,
     }
 
 
@@ -410,6 +413,9 @@ def _number(value: Any) -> str:
 
 
 def _count(claims: Sequence[Verdict]) -> str:
-    held = sum(claim.held is True for claim in claims)
-    failed = sum(claim.held is False for claim in claims)
-    return f"{held} claims hold, {failed} do not, {len(claims) - held - failed} were not measured."
+    counts = Counter(claim.word for claim in claims)
+    open_ = f"{counts[Word.UNDECIDED]} are undecided, " if counts[Word.UNDECIDED] else ""
+    return (
+        f"{counts[Word.HOLDS]} claims hold, {counts[Word.DOES_NOT_HOLD]} do not, {open_}"
+        f"{counts[Word.NOT_MEASURED]} were not measured."
+    )

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from harness import __version__
-from harness.claims import ClaimKind, Verdict
+from harness.claims import ClaimKind, Verdict, Word
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
 from harness.report.verdicts import Assessment
@@ -85,6 +85,7 @@ def _groups(cards: Sequence[Card]) -> list[dict[str, Any]]:
                 "cards": mine,
                 "held": verdicts["held"],
                 "failed": verdicts["not held"],
+                "undecided": verdicts["undecided"],
                 "unmeasured": verdicts["not measured"],
                 "unfinished": sum(card["valid"] < card["expected"] for card in mine),
             }
@@ -147,13 +148,14 @@ _KINDS = {
 def _score(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Return the number of claims by kind and verdict."""
     assert set(_KINDS) == set(ClaimKind)
-    counts = Counter((claim.kind, claim.held) for claim in claims)
+    counts = Counter((claim.kind, claim.word) for claim in claims)
     return [
         {
             "title": title,
-            "held": counts[kind, True],
-            "failed": counts[kind, False],
-            "unmeasured": counts[kind, None],
+            "held": counts[kind, Word.HOLDS],
+            "failed": counts[kind, Word.DOES_NOT_HOLD],
+            "undecided": counts[kind, Word.UNDECIDED],
+            "unmeasured": counts[kind, Word.NOT_MEASURED],
         }
         for kind, title in _KINDS.items()
     ]

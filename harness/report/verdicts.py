@@ -49,7 +49,15 @@ class Assessment:
                 "held": claim.held,
                 "measured": dict(claim.measured),
                 "why": claim.why,
+                "verdict": claim.word.value,
                 "rule": {"version": claim.rule.version, "since": claim.rule.since},
+                "post_hoc": claim.post_hoc,
+                "samples": None if claim.sample is None else claim.sample.n,
+                "interval": None
+                if claim.sample is None or claim.sample.low is None
+                else [claim.sample.low, claim.sample.high],
+                "runs": [record.run for record in self.campaign.valid],
+                "commits": sorted({record.commit for record in self.campaign.valid}),
                 "profile": self.profile.value,
                 "engines": list(self.campaign.engines),
             }
@@ -78,6 +86,8 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
         return replace(judged, problem=traceback.format_exc(), claims=_unmeasured(experiment, why))
     broken = _broken(experiment, campaign)
     claims = [_marked(verdict, broken) for verdict in verdicts(experiment, table, missing)]
+    seeds = {record.root_seed for record in campaign.valid}
+    claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
@@ -133,7 +143,7 @@ def _undecided(verdict: Verdict) -> Verdict:
     """Return the verdict of two instances on one machine: invariants alone are decided there."""
     if verdict.kind is ClaimKind.INVARIANT or verdict.held is None:
         return verdict
-    return replace(verdict, held=None, why=SMOKE_DECIDES)
+    return replace(verdict, held=None, why=SMOKE_DECIDES, sample=None)
 
 
 def _incompleteness(campaign: Campaign) -> str:

@@ -224,8 +224,7 @@ class _Scope:
     def __init__(self, module: str) -> None:
         self._module = module
         self._imports: dict[str, tuple[str, ...]] = {}
-        """The possible meanings of each imported name: a module, a name in one, a package of others.
-        """
+        """Possible meanings of each imported name: a module, a name in one, a package of others."""
         self.defined: frozenset[str] = frozenset()
 
     def add(self, statement: ast.Import | ast.ImportFrom) -> None:
