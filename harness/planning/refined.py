@@ -152,14 +152,15 @@ class _Refinement:
         if self._worst_case:
             return step
         open_ = ~search.plan & ~search.barred & (self._costs <= search.budget)
-        density = self._valuation.gains(search.plan)[0] / np.maximum(self._costs, 1)
+        gains = self._valuation.gains(search.plan)[0]
+        density = gains / np.maximum(self._costs, 1)
         density[~open_] = 0.0
         task = int(density.argmax())
         if density[task] <= (step.density if step else 0.0):
             return step
         operators = frozenset({self._topology.place(task)[0]})
-        cost = int(self._costs[task])
-        return Step(flags(self._topology, (task,)), operators, float(density[task]) * cost, cost)
+        tasks, cost = flags(self._topology, (task,)), int(self._costs[task])
+        return Step(tasks, operators, float(gains[task]), cost)
 
     def _exchanged(self, plan: Booleans) -> Booleans:
         """Make the best exchange of two tasks in ``plan`` until none helps."""

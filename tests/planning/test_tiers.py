@@ -99,6 +99,29 @@ def test_a_budget_below_the_fixed_parts_is_refused() -> None:
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(("budget", "count"), [(0.74, 0), (0.75, 1), (1.24, 1), (1.25, 2)])
+def test_a_replica_may_take_the_last_of_the_budget(budget: float, count: int) -> None:
+    tasks = [PlacedTask(name=name, demand=0.5, failure_probability=0.5) for name in "ab"]
+    plan = rppg(
+        tasks, budget=budget, placement=dict.fromkeys("ab", "cloud"), network=NETWORK,
+        store="cloud", monitor="cloud", costs=FaultToleranceCosts(store=0.25, acker=0),
+    )  # fmt: skip
+    assert plan.replicated == tuple("ab"[:count])
+
+
+@pytest.mark.parametrize(("demand", "fits"), [(1.0, True), (1.0 + 1e-9, True), (1.1, False)])
+def test_a_task_may_fill_its_node_rounding_aside(demand: float, fits: bool) -> None:
+    nodes = tuple(TieredNode(name=name, tier=Tier.CLOUD, capacity=1) for name in "nm")
+    network = TieredNetwork(nodes=nodes, links=(Link(ends=("n", "m"), latency_s=0.1),))
+    for scheduler in (dra, ras):
+        tasks = [PlacedTask(name="t", demand=demand, pinned="n")]
+        if fits:
+            assert scheduler(tasks, network)["t"] == "n"
+        else:
+            with pytest.raises(UsageError, match=r"t takes 1\.1, and no node"):
+                scheduler(tasks, network)
+
+
 def test_ackers_are_rounded_up() -> None:
     assert acker_count(application(), FaultToleranceCosts(tuples_per_s_per_acker=1000)) == 3
 
