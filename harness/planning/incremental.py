@@ -66,8 +66,8 @@ class TopologicalOrder(RecoveryOrder):
         readers = _readers(evaluator.topology)
         missing = np.zeros(len(alive), dtype=np.int64)
         """Failed upstream tasks of each task."""
-        for task in np.flatnonzero(~alive):
-            missing[readers[task]] += 1
+        for failed in np.flatnonzero(~alive).tolist():
+            missing[readers[failed]] += 1
         pool: set[int] = set(np.flatnonzero(~alive & (missing == 0)).tolist())
         order: list[int] = []
         while pool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,24 @@ def application(gateways: int = 14) -> list[PlacedTask]:
     return [*filters, *aggregators, sink]
 
 
+def with_capacity(name: str, capacity: float) -> TieredNetwork:
+    """The paper's network with another capacity of one node."""
+    nodes = tuple(
+        replace(node, capacity=capacity) if node.name == name else node for node in NETWORK.nodes
+    )
+    return replace(NETWORK, nodes=nodes)
+
+
+def seconds(
+    task: PlacedTask, node: str, model: RecoveryModel, network: TieredNetwork = NETWORK
+) -> float:
+    """Equation 1 for ``task`` on ``node``, with store and monitor in the cloud."""
+    return recovery_time_s(
+        task, placement={task.name: node}, network=network, store="cloud", monitor="cloud",
+        model=model,
+    )  # fmt: skip
+
+
 def test_the_papers_testbed() -> None:
     assert Counter(node.tier for node in NETWORK.nodes) == {
         Tier.GATEWAY: 14,
@@ -60,16 +79,9 @@ def test_the_papers_testbed() -> None:
 
 
 def test_equation_1_by_hand() -> None:
-    task = application()[14]
-    seconds = recovery_time_s(
-        task,
-        placement={task.name: "mdc0"},
-        network=NETWORK,
-        store="cloud",
-        monitor="cloud",
-        model=RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6),
-    )
-    assert seconds == pytest.approx(5 + 0.05 + 2 + 5 + 0.05 + 0.001 * 5 * 700)
+    model = RecoveryModel(heartbeat_timeout_s=5, restart_s=2, checkpoint_bytes_per_s=1e6)
+    found = seconds(application()[14], "mdc0", model)
+    assert found == pytest.approx(5 + 0.05 + 2 + 5 + 0.05 + 0.001 * 5 * 700)
 
 
 def test_either_failure_is_a_failure() -> None:
@@ -145,70 +157,43 @@ def test_dra_puts_a_replica_where_its_primary_is_if_there_is_room() -> None:
     placement = dra(tasks, NETWORK, replicated=replicated)
     shared = [name for name in replicated if placement[name] == placement[replica_of(name)]]
     assert set(shared) >= {task.name for task in tasks if task.pinned}
-    full = TieredNetwork(
-        nodes=tuple(
-            TieredNode(name=node.name, tier=node.tier, capacity=0.4)
-            if node.name == "gateway0"
-            else node
-            for node in NETWORK.nodes
-        ),
-        links=NETWORK.links,
-    )
+    full = with_capacity("gateway0", 0.4)
     moved = dra(tasks, full, replicated=["filter0"])
     assert moved[replica_of("filter0")] == "mdc0", "the nearest node with room"
 
 
 def test_a_stateless_task_need_not_ask_the_store() -> None:
     task = application()[0]
-
-    def seconds(model: RecoveryModel) -> float:
-        return recovery_time_s(
-            task, placement={task.name: "gateway0"}, network=NETWORK, store="cloud",
-            monitor="cloud", model=model,
-        )  # fmt: skip
-
     literal, sparing = (
-        seconds(RecoveryModel(stateless_tasks_ask_the_store=ask)) for ask in (True, False)
+        seconds(task, "gateway0", RecoveryModel(stateless_tasks_ask_the_store=ask))
+        for ask in (True, False)
     )
     assert literal - sparing == pytest.approx(NETWORK.latency_s("gateway0", "cloud"))
 
 
 def test_a_checkpoint_comes_no_faster_than_the_narrowest_link_on_its_way() -> None:
-    narrow = TieredNetwork(
-        nodes=NETWORK.nodes,
-        links=tuple(
-            Link(ends=link.ends, latency_s=link.latency_s, bandwidth_bytes_per_s=1e6)
-            if "gateway0" in link.ends
-            else link
-            for link in NETWORK.links
-        ),
+    links = tuple(
+        replace(link, bandwidth_bytes_per_s=1e6) if "gateway0" in link.ends else link
+        for link in NETWORK.links
     )
+    narrow = replace(NETWORK, links=links)
     assert narrow.bandwidth("gateway0", "cloud") == 1e6
     assert narrow.bandwidth("gateway1", "cloud") == 12.5e6
     task = PlacedTask(name="t", demand=1, stateful=True, state_bytes=5e6)
-
-    def seconds(model: RecoveryModel) -> float:
-        return recovery_time_s(
-            task, placement={"t": "gateway0"}, network=narrow, store="cloud", monitor="cloud",
-            model=model,
-        )  # fmt: skip
-
-    assert seconds(RecoveryModel(by_bandwidth=True)) - seconds(RecoveryModel()) == pytest.approx(
-        5e6 / 1e6 - 5e6 / 12.5e6
+    limited, plain = (
+        seconds(task, "gateway0", RecoveryModel(by_bandwidth=limit), narrow)
+        for limit in (True, False)
     )
+    assert limited - plain == pytest.approx(5e6 / 1e6 - 5e6 / 12.5e6)
 
 
 def test_ras_places_by_the_network_what_finds_no_neighbour_with_room() -> None:
-    """The neighbour of gateway0 is mdc0 alone; where that is full, the way to what the replica
-    reads and sends decides."""
+    """The neighbour of gateway0 is mdc0 alone.
+
+    Where that is full, the way to what the replica reads and sends decides.
+    """
     tasks = application()
-    full = TieredNetwork(
-        nodes=tuple(
-            TieredNode(name=node.name, tier=node.tier, capacity=0) if node.name == "mdc0" else node
-            for node in NETWORK.nodes
-        ),
-        links=NETWORK.links,
-    )
+    full = with_capacity("mdc0", 0)
     placement = ras(tasks, full, replicated=["filter0"])
     reader = placement["aggregate0"]
     chosen = placement[replica_of("filter0")]
