@@ -107,7 +107,7 @@ class Incremental(RecoveryOrder):
                 new = np.flatnonzero(step.tasks & ~search.plan).tolist()
                 order += sorted(new, key=lambda task: (rank[topology.place(task)[0]], task))
                 search.take(step)
-        # What is left gives no output: it takes part in no query, or carries nothing.
+        # The other tasks give no output: they are in no query, or carry nothing.
         return order + np.flatnonzero(~search.plan).tolist()
 
 

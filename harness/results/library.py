@@ -235,7 +235,7 @@ RUN_COLUMNS: Mapping[str, str] = {
     "backend": "The kind of cluster it was measured on; empty where no server ran.",
     "repeat": "Which repetition of its point, from 0.",
     "campaign": "Runs of one campaign have the same code, seed, options and machine; only these "
-    "may stand in one comparison.",
+    "may be in one comparison.",
     "root_seed": "The seed that everything random was derived from.",
     "commit": "The code's commit; + if files differed from it.",
     "cpu": "Processor model.",
@@ -252,10 +252,10 @@ POINT_COLUMNS: Mapping[str, str] = {
     "profile": "As in `runs`.",
     "machine_name": "As in `runs`.",
     "status": "As in `runs`.",
-    "kind": "parameter (what was asked) or value (what came out).",
+    "kind": "parameter (part of the question) or value (part of the outcome).",
     "quantity": "Its name, with the unit at the end; see the metrics below.",
     "value": "The number, if it is one; true is 1, false is 0.",
-    "text": "What is not a number, as text or JSON.",
+    "text": "A value that is not a number, as text or JSON.",
 }
 
 CLAIM_COLUMNS: Mapping[str, str] = {
@@ -266,7 +266,7 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "figure": "Which figure or table.",
     "kind": "invariant (must hold), paper (a paper's sentence) or hypothesis (ours).",
     "text": "The claim.",
-    "held": "Whether it holds; null where it was not measured.",
+    "held": "True if it holds; null where it was not measured.",
     "measured": "The numbers that the verdict rests on, as JSON.",
     "why": "Why it does not hold or was not measured, as far as that is known; else empty.",
 }

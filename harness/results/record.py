@@ -166,9 +166,9 @@ class Record:
 
     @classmethod
     def _of(cls, attempt: Attempt, seconds: float, status: str, reason: str | None) -> Record:
-        asked = attempt.question
+        question = attempt.question
         return cls(
-            **{each.name: getattr(asked, each.name) for each in fields(asked)},
+            **{each.name: getattr(question, each.name) for each in fields(question)},
             run=attempt.run,
             point=dict(attempt.point),
             repeat=attempt.repeat,

@@ -150,7 +150,7 @@ class _Growth:
             if weight > 0
         }
         ranges = {kind: (low, high) for kind, (low, high) in ranges.items() if low <= high}
-        if not ranges:  # only merge and split were asked for, and neither fits the range
+        if not ranges:  # merge and split alone have a weight, and neither fits the range
             ranges = {Partitioning.ONE_TO_ONE: degrees(Partitioning.ONE_TO_ONE)}
         kinds = list(ranges)
         weights = np.array([self._specification.partitionings.get(kind, 1.0) for kind in kinds])

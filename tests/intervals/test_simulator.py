@@ -64,7 +64,7 @@ def run(
 def useful_work_event_by_event(
     gaps: list[float], interval: float, cost: float, restart: float, depth: int, delay: float
 ) -> float:
-    """The paper's text literally: every operator of the chain, every checkpoint, every restart."""
+    """Follow the paper's text: every operator of the chain, every checkpoint, every restart."""
     useful = 0.0
     for gap in gaps:
         clock = restart

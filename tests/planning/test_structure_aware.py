@@ -155,8 +155,11 @@ def test_rarely_worse_than_greedy(kind: dict[object, float], joins: float) -> No
 def test_parts_that_need_each_other_are_taken_together(
     seed: int, joins: float, zipf: float, queries: int, ratio: float
 ) -> None:
-    """Topologies on which SA finds the optimum, and no longer does when it forgets what one part
-    needs of another, or keeps what a step has made worthless."""
+    """SA finds the optimum of these topologies.
+
+    It no longer does if it ignores the needs of one part in another, or keeps tasks that a step
+    has made worthless.
+    """
     spec = Specification(
         operators=(3, 7), parallelism=(1, 3), join_fraction=joins, zipf=zipf,
         queries=(queries, queries),

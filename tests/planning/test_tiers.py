@@ -1,4 +1,4 @@
-"""RPPG and the schedulers: budgets, risk, and where nothing may stand."""
+"""RPPG and the schedulers: budgets, risk, and forbidden places."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NETWORK = paper_network()
 
 
 def application(gateways: int = 14) -> list[PlacedTask]:
-    """The paper's accident detection: a filter per gateway, two aggregators, a sink."""
+    """Return the paper's accident detection: a filter per gateway, two aggregators, a sink."""
     filters = [
         PlacedTask(
             name=f"filter{number}", demand=0.4, input_rate=100, pinned=f"gateway{number}",
@@ -50,7 +50,7 @@ def application(gateways: int = 14) -> list[PlacedTask]:
 
 
 def with_capacity(name: str, capacity: float) -> TieredNetwork:
-    """The paper's network with another capacity of one node."""
+    """Return the paper's network with another capacity of one node."""
     nodes = tuple(
         replace(node, capacity=capacity) if node.name == name else node for node in NETWORK.nodes
     )
@@ -60,7 +60,7 @@ def with_capacity(name: str, capacity: float) -> TieredNetwork:
 def seconds(
     task: PlacedTask, node: str, model: RecoveryModel, network: TieredNetwork = NETWORK
 ) -> float:
-    """Equation 1 for ``task`` on ``node``, with store and monitor in the cloud."""
+    """Return equation 1 for ``task`` on ``node``, with store and monitor in the cloud."""
     return recovery_time_s(
         task, placement={task.name: node}, network=network, store="cloud", monitor="cloud",
         model=model,
