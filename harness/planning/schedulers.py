@@ -6,8 +6,8 @@ task; so a replica may well share its primary's node. RAS keeps that placement o
 and puts the checkpoint store where the stateful tasks reach it soonest (equation 2), the ackers
 where tuples reach them soonest (equation 3), and each replica on the nearest neighbour of its
 primary's node that has room (Algorithm 1, lines 7-14). A replica without such a place is placed
-by the network (line 15): where the tuples that it reads and sends travel least, as Pietzuch et al. (ICDE
-2006) do, on any node but its primary's.
+by the network (line 15): where the tuples that it reads and sends travel least, as Pietzuch et al.
+(ICDE 2006) do, on any node but its primary's.
 
 Tests: ``tests/planning/test_tiers.py``.
 """
