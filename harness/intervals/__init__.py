@@ -1,4 +1,4 @@
-"""How often to checkpoint: the utilization model, its rivals, a simulator, an online tuner.
+"""Checkpoint intervals: the utilization model, its rivals, a simulator, an online tuner.
 
 * `harness.intervals.utilization` – equations 1–10 of Jayasekara, Harwood and Karunasekera
   (FGCS 2020) and the optimal interval by Lambert's W;

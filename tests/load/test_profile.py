@@ -73,13 +73,43 @@ def test_a_trace_is_replayed_faster() -> None:
     assert profile.intended_s(np.array([1800])) == pytest.approx([3.0])
 
 
+@pytest.mark.parametrize(
+    ("elapsed_s", "due"),
+    [(-1e-9, 0), (0.0, 1), (0.999, 1), (1.0, 2), (3.999, 2), (4.0, 3), (4.5, 4), (5.0, 4)],
+)
+def test_a_record_is_due_at_its_intended_instant(elapsed_s: float, due: int) -> None:
+    """Two records in two seconds, a pause of two, two more in one."""
+    profile = RateProfile(((2, 1), (2, 0), (1, 2)))
+    assert profile.due(elapsed_s) == due
+    assert profile.intended_s(np.arange(4)).tolist() == [0, 1, 4, 4.5]
+
+
+def test_one_record_is_a_load() -> None:
+    profile = RateProfile(((2, 0.5),))
+    assert profile.records == 1
+    assert profile.intended_s(np.array([0])).tolist() == [0]
+    assert RateProfile(((1e-9, 1e9),)).records == 1
+
+
+@pytest.mark.parametrize(("interval_s", "speedup"), [(0, 1), (1, 0), (-1, 1), (1, -1)])
+def test_a_trace_needs_an_interval_and_a_factor_above_zero(
+    interval_s: float, speedup: float
+) -> None:
+    with pytest.raises(UsageError, match="trace with intervals"):
+        RateProfile.trace([1, 2], interval_s=interval_s, speedup=speedup)
+    assert RateProfile.trace([1, 2], interval_s=1e-3, speedup=1e-3).duration_s == 2
+
+
 @pytest.mark.parametrize("rate", [0, -1, float("nan")])
 def test_a_rate_that_is_not_above_zero_is_refused(rate: float) -> None:
     with pytest.raises(UsageError, match="rate"):
         RateProfile.constant(rate, 10)
 
 
-@pytest.mark.parametrize("segments", [(), ((0, 5),), ((1, -1),), ((1, 0),)])
+@pytest.mark.parametrize(
+    "segments",
+    [(), ((0, 5),), ((1, -1),), ((1, 0),), ((float("inf"), 1),), ((1, float("inf")),)],
+)
 def test_an_impossible_load_is_refused(segments: tuple[tuple[float, float], ...]) -> None:
     with pytest.raises(UsageError):
         RateProfile(segments)
