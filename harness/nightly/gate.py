@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.live import gather_live
-from harness.nightly.metrics import HotLoop, LiveRatio
+from harness.nightly.metrics import HotLoop, LiveRatio, chosen_with_live
+from harness.nightly.revisions import Revision, build
 from harness.nightly.sampling import Gathered, Side, gather
 from harness.nightly.statistics import (
     ALARMS,
@@ -125,21 +126,23 @@ def compare_live(
     return _decide_all(ratios, look, last=last, seed=seed, report=report)
 
 
-def pairs_of(
-    metric: HotLoop | LiveRatio,
-    baseline: Side,
-    other: Side,
-    *,
-    pairs: int,
-    seed: int,
-    report: Notify,
-) -> Pairs:
-    """One metric of two sides, whatever its kind: what bisection asks for at each revision."""
-    if isinstance(metric, LiveRatio):
-        found = gather_live([metric], baseline, other, pairs=pairs, seed=seed, report=report)
-    else:
-        found = gather([metric], baseline, other, pairs=pairs, seed=seed, report=report)
-    return found.pairs[metric.name]
+def measure_of(
+    metric: str, baseline: Revision, other: Revision, *, report: Notify
+) -> Callable[[int, int], Pairs]:
+    """Return a measurement of one metric, of any kind, at two revisions: its pairs by their number
+    and a seed. Both revisions are built when it is called."""
+    loops, ratios = chosen_with_live((metric,))
+
+    def measure(pairs: int, seed: int) -> Pairs:
+        sides = build(baseline, report=report), build(other, report=report)
+        found = (
+            gather_live(ratios, *sides, pairs=pairs, seed=seed, report=report)
+            if ratios
+            else gather(loops, *sides, pairs=pairs, seed=seed, report=report)
+        )
+        return found.pairs[metric]
+
+    return measure
 
 
 def _decide_all(

@@ -44,7 +44,7 @@ class Revision:
 def resolve(name: str) -> Revision:
     """The commit that ``name`` (a branch, a tag, a hash, HEAD~3) means. Raises `UsageError`."""
     try:
-        found = _git("log", "-1", "--format=%H %s", f"{name}^{{commit}}", "--")
+        found = git("log", "-1", "--format=%H %s", f"{name}^{{commit}}", "--")
     except EnvironmentFailure as error:
         shallow = (ROOT / ".git" / "shallow").exists()
         raise UsageError(
@@ -59,12 +59,12 @@ def resolve(name: str) -> Revision:
 
 def between(good: Revision, bad: Revision) -> Sequence[Revision]:
     """The revisions after ``good`` up to and with ``bad``, oldest first, along first parents."""
-    if _git("merge-base", good.commit, bad.commit) != good.commit:
+    if git("merge-base", good.commit, bad.commit) != good.commit:
         raise UsageError(
             f"{good.short} is no ancestor of {bad.short}",
             remedy="give the older, faster revision first and one that descends from it second",
         )
-    lines = _git(
+    lines = git(
         "log", "--reverse", "--first-parent", "--format=%H %s", f"{good.commit}..{bad.commit}"
     )
     found = [line.partition(" ") for line in lines.splitlines()]
@@ -85,8 +85,8 @@ def build(revision: Revision, *, report: Notify) -> Side:
         if not (tree / ".git").exists():
             report(f"building {revision}")
             shutil.rmtree(tree, ignore_errors=True)
-            _git("worktree", "prune")
-            _git("worktree", "add", "--detach", "--force", str(tree), revision.commit)
+            git("worktree", "prune")
+            git("worktree", "add", "--detach", "--force", str(tree), revision.commit)
         os.utime(tree)
         python = _environment(tree, revision, report)
         _prune(folder)
@@ -148,14 +148,16 @@ def _prune(folder: Path) -> None:
     trees = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for tree in trees[KEPT:]:
         shutil.rmtree(tree, ignore_errors=True)
-    _git("worktree", "prune")
+    git("worktree", "prune")
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str, at: Path | None = None) -> str:
+    """Return the output of a git command in the tree ``at``, or else in this checkout."""
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120
-        )
+            ["git", *arguments], cwd=at or ROOT, check=True, capture_output=True, text=True,
+            timeout=120,
+        )  # fmt: skip
     except FileNotFoundError as error:
         raise EnvironmentFailure(
             "git is missing", remedy="install git; revisions are compared through it"
@@ -163,7 +165,7 @@ def _git(*arguments: str) -> str:
     except subprocess.SubprocessError as error:
         said = getattr(error, "stderr", "") or str(error)
         raise EnvironmentFailure(
-            f"git {arguments[0]} failed in {ROOT}: {_last_lines(said)}",
+            f"git {arguments[0]} failed in {at or ROOT}: {_last_lines(said)}",
             remedy="run it inside a git checkout that you can write to",
         ) from error
     return done.stdout.strip()
