@@ -182,7 +182,7 @@ def advice(
         for place, option in enumerate(reversed(found.options)):
             look = SCHEMES[looks[option.scheme]]
             if option.recovery is None:
-                axes.annotate("not known", (1, place), color=look.color, va="center")
+                axes.annotate(option.unknown, (1, place), color=look.color, va="center")
                 continue
             middle = option.recovery.expected_s
             axes.errorbar(
