@@ -74,6 +74,7 @@ def command(
     claim. The command shows what differs, not whether it matters: `./faultline nightly` does that,
     because it knows how much runs of the same code differ.
     """
+    from harness.cli.options import demand_runs
     from harness.report.sides import verdicts
     from harness.results import load
 
@@ -90,6 +91,7 @@ def command(
         root: load(root, experiment=experiment, profile=profile)
         for root in dict.fromkeys(root for root, _, _ in wanted)
     }
+    demand_runs(experiment, found.values())
     sides = [_on(found[root], name, option) for root, name, option in wanted]
     rows = [] if claims_alone else comparison(sides)
     claims = verdicts([side.found for side in sides])

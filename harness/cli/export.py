@@ -47,6 +47,7 @@ def command(
     Every table has a row per observation; docs/results.md says what each column means.
     """
     from harness.cli.measure import check_out
+    from harness.cli.options import demand_runs
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
     from harness.report.dictionary import dictionary as page
@@ -61,7 +62,9 @@ def command(
             remedy="name a file that ends in .parquet or .csv",
         )
     check_out(file.absolute().parent)
-    frame = load(*roots, experiment=experiment, warn=to_stderr).table(table)
+    found = load(*roots, experiment=experiment, warn=to_stderr)
+    demand_runs(experiment, [found])
+    frame = found.table(table)
     _write(frame, file)
     click.echo(f"{len(frame)} rows of {table}: {file}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -16,6 +16,7 @@ from harness.results.record import Profile
 from harness.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
+    from harness.results.library import Library
     from harness.running.plan import RunSettings
 
 _NETWORK = "faultline.network"
@@ -182,3 +183,20 @@ def _with_run_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def demand_runs(experiment: str | None, found: Collection[Library]) -> None:
+    """Raise `UsageError` with a near name if ``experiment`` has no run in any of ``found``."""
+    from harness.results import load
+    from harness.text import did_you_mean
+
+    if experiment is None or any(library.found for library in found):
+        return
+    roots = list(dict.fromkeys(root for library in found for root in library.roots))
+    ids = {each.record.experiment for each in load(*roots).found}
+    known = sorted(ids | {name.split("/")[0] for name in ids})
+    if experiment not in known:
+        raise UsageError(
+            f"--experiment: there is no run of {experiment!r} in {', '.join(map(str, roots))}",
+            remedy=did_you_mean(experiment, known),
+        )
