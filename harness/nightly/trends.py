@@ -12,6 +12,7 @@ import io
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import jinja2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.figures.style import BLUE, GREY, VERMILION, new_figure, styled
+from harness.figures.style import BLACK, BLUE, GREY, VERMILION, new_figure, styled
 from harness.nightly.history import History, Night
 from harness.nightly.metrics import HOT_LOOPS, LIVE_RATIOS
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FEWEST_NIGHTS = 6
 """A history shorter than this has no change points: two halves of three nights each."""
 _SEGMENT_NIGHTS = 3
+_MOST_LABELS = 8
+"""Dates on the axis: more of them overlap."""
 _TEMPLATE = "trends.html.j2"
 
 
@@ -86,7 +89,7 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
             xy=(where, 1.0), xycoords=("data", "axes fraction"),
             xytext=(3, -3), textcoords="offset points", va="top", fontsize=7, color=VERMILION,
         )  # fmt: skip
-    axes.set_ylim(bottom=0.0)
+    axes.set_ylim(bottom=0.0, top=1.15 * axes.get_ylim()[1])  # room for the words above the line
     axes.set_ylabel(label)
     _nights_axis(axes, nights)
 
@@ -117,9 +120,24 @@ def draw_live(points: Sequence[tuple[int, float]], nights: Sequence[Night], figu
     _nights_axis(axes, nights)
 
 
+def code_changes(nights: Sequence[Night]) -> list[int]:
+    """Return the nights (their indices) with other code than the night before."""
+    return [
+        index
+        for index, (before, night) in enumerate(pairwise(nights), start=1)
+        if night.commit != before.commit
+    ]
+
+
 def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
+    """Label the nights, and mark those with changed code by a triangle on the axis."""
+    changed = code_changes(nights)
+    axes.plot(
+        changed, [0.0] * len(changed), "^", color=BLACK, markersize=4, clip_on=False,
+        transform=axes.get_xaxis_transform(), gid="changed code",
+    )  # fmt: skip
     axes.set_xlim(-0.5, max(len(nights) - 0.5, 0.5))
-    shown = range(0, len(nights), max(1, len(nights) // 10))
+    shown = range(0, len(nights), -(-len(nights) // _MOST_LABELS))
     axes.set_xticks(
         list(shown),
         [f"{_day(nights[index])}\n{nights[index].commit[:8]}" for index in shown],
@@ -145,8 +163,9 @@ def write_trends(history: History) -> Path | None:
     folder = history.folder.parent / "report"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trends.html"
+    report = (folder / "index.html").exists()
     partial = path.with_suffix(".partial")
-    partial.write_text(environment.get_template(_TEMPLATE).render(machines=machines))
+    partial.write_text(environment.get_template(_TEMPLATE).render(machines=machines, report=report))
     partial.rename(path)
     return path
 
