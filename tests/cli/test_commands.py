@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 from harness.cli import reproduce
 from harness.cli.main import COMMANDS, cli, system_failure
 from harness.cli.measure import check_out
-from harness.cli.progress import point_words
+from harness.cli.progress import Countdown, point_words
 from harness.errors import EnvironmentFailure, UsageError
 from harness.experiment import Context, Experiment
 from harness.report import build, sides
@@ -338,6 +338,34 @@ def test_a_long_point_is_told_apart_by_few_words() -> None:
     experiment = replace(toy(), grid=dict.fromkeys(Profile, points))
     assert point_words(experiment, points[1]) == "x=2"
     assert point_words(experiment, {"x": 1, "same": 1}) == "x=1 same=1"
+
+
+def test_the_countdown_moves_within_a_run_and_never_ends_before_the_last() -> None:
+    now = 0.0
+    countdown = Countdown(100.0, clock=lambda: now)
+    assert countdown.left_s() == 100.0
+    countdown.started(50.0)
+    now = 25.0
+    assert countdown.left_s() == pytest.approx(75.0), "as planned"
+    now = 200.0
+    assert countdown.left_s() > 55.0, "it takes longer than planned, and so will the next one"
+    countdown.finished(50.0)
+    countdown.started(50.0)
+    assert countdown.left_s() == pytest.approx(50.0 * (0.5 + 0.5 * 4))
+    now = 1e6
+    assert countdown.left_s() > 0
+    countdown.finished(50.0)
+    assert countdown.left_s() == 0
+
+
+def test_a_few_quick_runs_say_little_about_the_long_ones() -> None:
+    now = 0.0
+    countdown = Countdown(300.0, clock=lambda: now)
+    for number in range(3):
+        countdown.started(1.0)
+        now = 0.01 * (number + 1)
+        countdown.finished(1.0)
+    assert countdown.left_s() == pytest.approx(297.0, rel=0.02)
 
 
 def test_every_group_of_figures_can_be_reproduced_alone() -> None:
