@@ -66,8 +66,10 @@ def timed(
 
 
 def study(choice: Choice, backend: str, workers: Sequence[int]) -> Iterator[Campaign]:
-    """Every number of workers here, then on the cluster. Raises `AssertionError` for reports that
-    are not the same everywhere."""
+    """Run every number of workers here, then on the cluster.
+
+    Raises `AssertionError` for reports that are not the same everywhere.
+    """
     expected: list[SimulatedRun] | None = None
     for number in workers:
         campaign, made = timed(reports(choice, number), "this machine", number, 0.0)
@@ -90,7 +92,7 @@ def study(choice: Choice, backend: str, workers: Sequence[int]) -> Iterator[Camp
 @click.option("--workers", type=click.IntRange(1), multiple=True, default=(1, 2))
 @click.option("--seeds", type=click.IntRange(20), default=400, show_default=True)
 def main(backend: str, workers: tuple[int, ...], seeds: int) -> None:
-    """A line of JSON per campaign, then the speed-up of each."""
+    """Print a line of JSON per campaign, then the speed-up of each."""
     choice = Choice(first_seed=0, last_seed=seeds - 1)
     rates: dict[str, list[float]] = {}
     for campaign in study(choice, backend, workers):

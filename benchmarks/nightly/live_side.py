@@ -56,7 +56,7 @@ class Passes:
             self._once("warm-up", WARMUP_S)
 
     def measure(self, engine: str) -> dict[str, float]:
-        """The cost of a pass."""
+        """Return the cost of a pass."""
         self.open(engine)
         return self._once("pass", LOAD_S)
 

@@ -1,4 +1,4 @@
-"""``./faultline cluster``: a cluster to try things on, that stays until it is taken down."""
+"""``faultline cluster``: a cluster to try things on, which stays until it is taken down."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _records() -> list[ClusterRecord]:
 
 
 def _chosen(run: str | None) -> list[ClusterRecord]:
-    """The released clusters, or the one that was named. Raises `UsageError` if it cannot be."""
+    """Return the released clusters, or the one that was named. Raises `UsageError`."""
     from harness.cluster.processes import Machine
 
     here = Machine.here()
@@ -164,7 +164,7 @@ def _chosen(run: str | None) -> list[ClusterRecord]:
 
 
 def _describe(record: ClusterRecord) -> dict[str, Any]:
-    """What can be told of a cluster from outside, without a secret."""
+    """Return a description of a cluster that holds no secret."""
     from harness.cluster.backends import backend_of
     from harness.cluster.connection import addresses_file, kafka_file, redis_file, spark_file
     from harness.cluster.processes import Machine

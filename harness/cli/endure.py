@@ -1,4 +1,4 @@
-"""``faultline endure``: kill a live engine until so many were killed, and compare its output."""
+"""``faultline endure``: kills of a live engine at random, and a check of its output."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Examples:
     "--seed", type=int, default=0, show_default=True, help="Root of the random schedules."
 )
 @click.option("--scheme", "contenders", metavar="NAME", multiple=True,
-              help="Only this scheme, or these; default: all in turn.")  # fmt: skip
+              help="Only this scheme; repeatable.  [default: all in turn]")  # fmt: skip
 @click.option("--workload", "chosen", metavar="NAME or FILE", multiple=True,
-              help="Only this workload, or these; default: the papers' in turn.")  # fmt: skip
+              help="Only this workload; repeatable.  [default: the papers' in turn]")  # fmt: skip
 @click.option("--pass", "only", type=click.IntRange(1), metavar="N",
-              help="Only the N-th pass of this seed, to look at it again.")  # fmt: skip
+              help="Only the N-th pass of this seed.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("results"),
-              show_default=True, help="Where events and output of a failed pass go.")  # fmt: skip
+              show_default=True, help="Directory for what a failed pass leaves.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(1), default=400.0, show_default=True,
               help="Records per second, of all sources together.")  # fmt: skip
 @cluster_option
@@ -56,8 +56,9 @@ def command(
 ) -> None:
     """Kill nodes, racks and the coordinator of the running task engine, again and again.
 
-    Kills come at random instants, during recoveries too, and nodes are frozen for a while; where
+    Kills come at random instants, also during recoveries, and nodes are frozen for a while. Where
     the cluster can do it (--network namespaces, --cluster docker), racks are cut off the network.
+
     After each pass the output is compared with the ground truth: every batch of the same input,
     computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
     taken back, or left tentative, or if a process was left behind.

@@ -34,7 +34,7 @@ Examples:
     help="A results directory; repeatable.  [default: those that ship with the repository]",
 )
 @click.option("--experiment", help="Only this experiment, or this group.")
-@click.option("--dictionary", is_flag=True, help="Print what every table and column means.")
+@click.option("--dictionary", is_flag=True, help="Print the meaning of every table and column.")
 def command(
     file: Path | None,
     table: str,
@@ -44,7 +44,7 @@ def command(
 ) -> None:
     """Write a table of results to FILE, as Parquet or CSV by its ending.
 
-    Every table has a row per observation; docs/results.md says what each column means.
+    Every table has a row per observation; docs/results.md explains the columns.
     """
     from harness.cli.measure import check_out
     from harness.cli.options import demand_runs

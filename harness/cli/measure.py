@@ -1,4 +1,4 @@
-"""Measuring, for the commands ``run`` and ``reproduce``: plan, execute, report, exit code."""
+"""The work of ``run`` and ``reproduce``: plan, execute, report, exit code."""
 
 from __future__ import annotations
 
@@ -49,15 +49,14 @@ class Wide:
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """One that lives as long as the block."""
+        """Start one for the duration of the block."""
         place = find_backend(self.backend)
         with place.make(place.executors(self.workers)) as cluster:
             cluster.start(to_stderr)
             yield cluster
 
     def check(self, experiments: Sequence[Experiment]) -> None:
-        """Raise `UsageError` for an experiment that has a cluster of its own, and for more
-        executors than there is room for."""
+        """Raise `UsageError` for an experiment with its own cluster, and for too many executors."""
         find_backend(self.backend).executors(self.workers)
         if measured := [e.id for e in experiments if e.origin is Origin.MEASURED]:
             raise UsageError(
@@ -75,7 +74,7 @@ def measure(
     as_json: bool,
     wide: Wide | None = None,
 ) -> int:
-    """Make every run that is not there yet; returns the exit code."""
+    """Make every run that is not there yet, and return the exit code."""
     if wide is not None:
         wide.check(experiments)
     check_out(asked.out)
@@ -129,14 +128,14 @@ def measure(
 
 
 def _check_schedule(settings: RunSettings, backend: Backend) -> None:
-    """Refuse what the backend cannot do to its nodes before anything is started."""
+    """Refuse a schedule that the backend cannot carry out, before anything is started."""
     if schedule := settings.options.get("failures"):
         planned = {event.action for event in read_schedule(schedule).events}
         backend.demand(planned, f"the schedule {schedule}")
 
 
 def check_out(out: Path) -> None:
-    """Raises `UsageError` unless results can be written to ``out``; leaves nothing there."""
+    """Raise `UsageError` unless results can be written to ``out``; leave nothing there."""
     there = next(path for path in (out, *out.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -150,10 +149,10 @@ def check_out(out: Path) -> None:
 
 
 def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
-    """1 for a broken invariant or a defect of an experiment, 3 for a run that failed, else 0.
+    """Return 1 for a broken invariant or a defect of an experiment, 3 for a failed run, else 0.
 
-    What could not be measured (a run that stayed invalid) is said and no error; ``strict`` takes
-    it for one, and a sentence that does not hold as well.
+    A run that stayed invalid is reported and is not an error. Under ``strict`` it is one, and so
+    is a claim that does not hold.
     """
     claims = [claim for item in judged for claim in item.claims]
     if any(claim.held is False and (strict or _invariant(claim)) for claim in claims):
@@ -172,7 +171,7 @@ def _invariant(claim: Claim) -> bool:
 
 
 def verdict_line(item: Assessment) -> str:
-    """ "3 claims hold, 1 does not"."""
+    """Return the verdicts and missing runs in a line: ``3 of 4 claims hold, 1 not``."""
     held = sum(claim.held is True for claim in item.claims)
     failed = sum(claim.held is False for claim in item.claims)
     unknown = len(item.claims) - held - failed

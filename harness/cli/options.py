@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they turn into."""
+"""Options that several commands share, and their values."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ profile_option = click.option(
     type=click.Choice([profile.value for profile in Profile]),
     default=Profile.QUICK.value,
     show_default=True,
-    help="smoke: only whether it runs; quick: for two cores; paper: the papers' own scale.",
+    help="smoke: does it run; quick: for two cores; paper: the scale of the papers.",
 )
 
 
 def _with_network(context: click.Context, parameter: click.Parameter, backend: str) -> str:
-    """`--network` says which of the two local backends is meant."""
+    """Choose one of the two local backends by `--network`."""
     network = context.meta.get(_NETWORK)
     if network is None:
         return backend
@@ -64,8 +64,8 @@ _network_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_note_network,
-    help="Of a local cluster: loopback addresses (the default), or a network namespace for each "
-    "worker, which can be cut off and whose bytes are counted.",
+    help="Network of a local cluster: loopback addresses (the default), or a namespace for each "
+    "worker, which can then be cut off and whose bytes are counted.",
 )
 
 _backend_option = click.option(
@@ -80,13 +80,13 @@ _backend_option = click.option(
 
 
 def cluster_option(command: Command) -> Command:
-    """`--cluster` and `--network`: where servers run."""
+    """Add `--cluster` and `--network`: the place where servers run."""
     return _backend_option(_network_option(command))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a command that measures was given by the options that all of these have."""
+    """The values of the options that every measuring command has."""
 
     profile: str
     backend: str
@@ -103,8 +103,10 @@ class Asked:
     verbose: bool
 
     def settings(self, **own: Any) -> RunSettings:
-        """The runner's settings, with the command's ``own`` options of experiments; those that the
-        user did not give are left out."""
+        """Return the runner's settings, with the command's ``own`` options of experiments.
+
+        Options that the user did not give are left out.
+        """
         from harness.running.plan import RunSettings
 
         options = {
@@ -123,7 +125,7 @@ class Asked:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of the commands that measure; the command gets them together, as ``asked``."""
+    """Add the options of the commands that measure; the command gets them as ``asked``."""
 
     @wraps(command)
     def together(**given: Any) -> None:
@@ -156,7 +158,7 @@ def _with_run_options(command: Command) -> Command:
                 type=click.Path(path_type=Path),
                 help="Files or folders to count words in, instead of Python's own library.",
             ),
-            click.option("--again", is_flag=True, help="Measure again what was measured already."),
+            click.option("--again", is_flag=True, help="Repeat runs that were made already."),
             click.option(
                 "--strict", is_flag=True, help="Exit with 1 also when a paper's claim fails."
             ),
@@ -174,7 +176,7 @@ def _with_run_options(command: Command) -> Command:
             click.option(
                 "--dry-run",
                 is_flag=True,
-                help="Show what would run and for how long.",
+                help="Show the runs and their times, and make none.",
             ),
             click.option(
                 "-v", "--verbose", is_flag=True, help="With --dry-run: every point of the grids."

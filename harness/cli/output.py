@@ -20,7 +20,7 @@ def emit_json(document: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """``value`` in terms that JSON has: numpy scalars and arrays unwrapped, NaN to None."""
+    """Return ``value`` in JSON's types: numpy scalars and arrays unwrapped, NaN as None."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

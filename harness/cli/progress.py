@@ -15,6 +15,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from harness.experiment import Experiment
@@ -73,7 +74,7 @@ class _Left(ProgressColumn):
     """The time left, drawn anew with every refresh of the terminal."""
 
     def __init__(self, countdown: Countdown) -> None:
-        super().__init__()
+        super().__init__(table_column=Column(no_wrap=True))
         self._countdown = countdown
 
     def render(self, task: Task) -> Text:

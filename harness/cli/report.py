@@ -1,4 +1,4 @@
-"""``faultline report``: make the report anew from what was measured."""
+"""``faultline report``: the report, written again from the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``faultline run``: some experiments, by name."""
+"""``faultline run``: experiments by name."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Examples:
 @click.option(
     "--spread",
     metavar="CLUSTER",
-    help="Make computed runs on Spark executors, --workers of them: local, docker, or a FILE.yaml.",
+    help="Make computed runs on --workers Spark executors: local, docker, or a FILE.yaml.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
     show_default="one per core of this machine",
-    help="How many executors --spread uses.",
+    help="Number of executors of --spread.",
 )
 @run_options
 @json_option
@@ -57,11 +57,11 @@ def command(
     asked: Asked,
     as_json: bool,
 ) -> None:
-    """Run EXPERIMENTs (see `./faultline list`; a group's name means all of its experiments).
+    """Run EXPERIMENTs by name; a group's name means all of its experiments.
 
-    Runs that were measured before with the same code, seed and options are kept. Exit code: 0
-    done, 1 an invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the
-    environment failed.
+    `./faultline list` shows the names. Runs that were made before with the same code, seed and
+    options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
+    claim), 2 wrong use, 3 the environment failed.
     """
     from harness.cli.measure import Wide, measure
     from harness.running.discovery import at_point, find

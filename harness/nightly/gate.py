@@ -1,4 +1,4 @@
-"""One night: measure against the baseline, look at the claims, remember, and say what is wrong."""
+"""One night: the measurement against the baseline, the claims, and the alarms."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from harness.seeds import derive_seed
 from harness.text import Notify
 
 PAIRS = 12
-"""Of samples of each metric; as many again for a metric that seems to have changed."""
+"""Pairs of samples of each metric; as many again for a metric that seems to have changed."""
 LIVE_PAIRS = 6
-"""Of passes of each engine: a pass takes half a minute."""
+"""Pairs of passes of each engine: a pass takes half a minute."""
 
 Look = Callable[[Sequence[Any], int], Gathered]
-"""Measures some metrics on both sides, with a seed."""
+"""A measurement of some metrics on both sides, with a seed."""
 
 
 def measure_night(
@@ -51,8 +51,11 @@ def measure_night(
     report: Notify,
     live: Sequence[LiveRatio] = (),
 ) -> Night:
-    """Run the gate. ``last`` is the night before on this class of machine, if there was one;
-    ``live`` are the ratios to measure on real servers."""
+    """Run the gate.
+
+    ``last`` is the night before on this class of machine, if there was one. ``live`` are the
+    ratios to measure on real servers.
+    """
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
     gathered, judged = compare_sides(
@@ -116,7 +119,7 @@ def compare_live(
     seed: int,
     report: Notify,
 ) -> tuple[Gathered, Mapping[str, Decision]]:
-    """The same for the ratios between live engines."""
+    """Measure the ratios between live engines in the same way."""
 
     def look(chosen: Sequence[LiveRatio], seed: int) -> Gathered:
         return gather_live(chosen, baseline, tonight, pairs=LIVE_PAIRS, seed=seed, report=report)
@@ -129,8 +132,10 @@ def compare_live(
 def measure_of(
     metric: str, baseline: Revision, other: Revision, *, report: Notify
 ) -> Callable[[int, int], Pairs]:
-    """Return a measurement of one metric, of any kind, at two revisions: its pairs by their number
-    and a seed. Both revisions are built when it is called."""
+    """Return a measurement of one metric of any kind: its pairs by their number and a seed.
+
+    Both revisions are built when it is called.
+    """
     loops, ratios = chosen_with_live((metric,))
 
     def measure(pairs: int, seed: int) -> Pairs:
@@ -185,7 +190,7 @@ def gather_precisely(
     seed: int,
     report: Notify,
 ) -> Gathered:
-    """``pairs`` pairs of every loop, and as many again, once, of those that are still uncertain."""
+    """Take ``pairs`` pairs of every loop, and as many again, once, of those still uncertain."""
     found = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
     uncertain = [
         loop
@@ -235,11 +240,11 @@ def _sentence(name: str, what: str, metric: MetricNight, baseline: str) -> str:
 def claim_changes(
     before: Sequence[ClaimNight], tonight: Sequence[ClaimNight]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Notes and alarms: what the claims said the night before, and what they say tonight.
+    """Compare the claims with those of the night before, and return notes and alarms.
 
     A claim that held and does not any more is an alarm, and so is one that was measured and is
     null tonight or whose experiment has no record at all. A claim that its experiment no longer
-    makes, although it was judged tonight, is a note: somebody took it out or said it otherwise.
+    makes, although it was judged tonight, is a note: it was removed or reworded.
     """
     now = {(each.experiment, each.profile, each.text): each for each in tonight}
     judged = {(each.experiment, each.profile) for each in tonight}

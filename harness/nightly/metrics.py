@@ -1,8 +1,8 @@
-"""What is measured every night: name, what it runs, and the file of its benchmark.
+"""The metrics of every night: their names, titles and benchmark files.
 
-The benchmarks themselves are in ``benchmarks/nightly``; a test compares this list with them. Hot
-loops are costs in seconds of processor time of one call. Live ratios are the task engine's cost on
-real servers as a share of stock Spark's. Less is better for all of them.
+The benchmarks are in ``benchmarks/nightly``; a test compares this list with them. A hot loop is the
+processor time of one call, in seconds. A live ratio is the task engine's cost on real servers as a
+share of stock Spark's. Less is better for all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class HotLoop:
     name: str
     title: str
     file: str
-    """Of its benchmark, under ``benchmarks/nightly``; the function is ``test_<name>``."""
+    """File of its benchmark in ``benchmarks/nightly``; the function is ``test_<name>``."""
 
     @property
     def node(self) -> str:
-        """How pytest finds it, from ``benchmarks/nightly``."""
+        """Its name for pytest, from ``benchmarks/nightly``."""
         return f"{self.file}::test_{self.name}"
 
 
@@ -95,12 +95,12 @@ HOT_LOOPS: tuple[HotLoop, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRatio:
-    """What the task engine costs where stock Spark costs 1, on real servers."""
+    """The cost of the task engine over that of stock Spark, on real servers."""
 
     name: str
     title: str
     value: str
-    """Of the numbers of a pass (``benchmarks/nightly/live_side.py``), which one."""
+    """The name of the number in a pass (``benchmarks/nightly/live_side.py``)."""
 
 
 LIVE_RATIOS: tuple[LiveRatio, ...] = (
@@ -115,12 +115,12 @@ LIVE_RATIOS: tuple[LiveRatio, ...] = (
         value="latency_p50_s",
     ),
 )
-"""Both count word count at `LIVE_RATE_PER_S`, which both engines keep."""
+"""Both run word count at `LIVE_RATE_PER_S`, which both engines sustain."""
 LIVE_RATE_PER_S = 5_000.0
 
 
 def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
-    """The loops with these names, or all where none is named. Raises `UsageError`."""
+    """Return the loops with these names, or all if none is named. Raises `UsageError`."""
     known = {loop.name: loop for loop in HOT_LOOPS}
     _demand(names, known)
     return tuple(known[name] for name in names) if names else HOT_LOOPS
@@ -129,7 +129,7 @@ def chosen(names: tuple[str, ...]) -> tuple[HotLoop, ...]:
 def chosen_with_live(
     names: tuple[str, ...],
 ) -> tuple[tuple[HotLoop, ...], tuple[LiveRatio, ...]]:
-    """The loops and the live ratios with these names, or all of both where none is named."""
+    """Return the loops and the live ratios with these names, or all if none is named."""
     if not names:
         return HOT_LOOPS, LIVE_RATIOS
     live = {ratio.name: ratio for ratio in LIVE_RATIOS}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEWEST_NIGHTS = 6
-"""A history shorter than this has no change points: two halves of three nights each."""
+"""Least nights for a change point: two halves of three nights each."""
 _SEGMENT_NIGHTS = 3
 _MOST_LABELS = 8
 """Dates on the axis: more of them overlap."""
@@ -37,7 +37,7 @@ _TEMPLATE = "trends.html.j2"
 
 
 def change_points(values: Sequence[float]) -> list[int]:
-    """Where the level of a positive series moves: the index of each first value after a move.
+    """Return the indices at which the level of a positive series moves: first values after a move.
 
     PELT with squared deviations as cost and the penalty 6 σ² log n (three times that of the
     Bayesian information criterion), σ estimated from the differences between
@@ -56,7 +56,7 @@ def change_points(values: Sequence[float]) -> list[int]:
 
 
 def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nights (their indices) on which a metric has a number, and the median in seconds."""
+    """Return the nights (their indices) with a number of a metric, and its medians in seconds."""
     found = []
     for index, night in enumerate(nights):
         metric = night.metrics.get(name)
@@ -70,7 +70,7 @@ def medians(nights: Sequence[Night], name: str) -> tuple[NDArray[np.int64], NDAr
 
 
 def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
-    """A metric's samples and median of every night, with the change points."""
+    """Draw a metric's samples and median of every night, with the change points."""
     axes = figure.subplots()
     scale, label = _unit(name)
     for index, night in enumerate(nights):
@@ -95,14 +95,14 @@ def draw(nights: Sequence[Night], name: str, figure: Figure) -> None:
 
 
 def _unit(name: str) -> tuple[float, str]:
-    """What a metric's values are multiplied by, and the words of its axis."""
+    """Return the factor for a metric's values, and the label of its axis."""
     if name in {ratio.name for ratio in LIVE_RATIOS}:
         return 1.0, "share of stock Spark's"
     return 1e3, "processor time of a call (ms)"
 
 
 def live_numbers(nights: Sequence[Night]) -> dict[str, list[tuple[int, float]]]:
-    """What the claims about live engines measured: title to (night, value)."""
+    """Return the numbers of the claims about live engines: title to (night, value)."""
     found: dict[str, list[tuple[int, float]]] = {}
     for index, night in enumerate(nights):
         for claim in night.claims:
@@ -113,7 +113,7 @@ def live_numbers(nights: Sequence[Night]) -> dict[str, list[tuple[int, float]]]:
 
 
 def draw_live(points: Sequence[tuple[int, float]], nights: Sequence[Night], figure: Figure) -> None:
-    """One number of live runs, night by night; without change points, for it is no hot loop."""
+    """Draw one number of live runs, night by night, without change points."""
     axes = figure.subplots()
     axes.plot([index for index, _ in points], [value for _, value in points], "-o", color=BLUE)
     axes.set_ylim(bottom=min(0.0, *(value for _, value in points)))
@@ -145,7 +145,7 @@ def _nights_axis(axes: Axes, nights: Sequence[Night]) -> None:
 
 
 def write_trends(history: History) -> Path | None:
-    """Write ``report/trends.html`` beside ``history``; None where no night was recorded."""
+    """Write ``report/trends.html`` next to ``history``; None if no night was recorded."""
     machines = []
     for name in history.machines():
         nights = history.read(name)

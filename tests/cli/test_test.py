@@ -42,7 +42,7 @@ def test_counts(tmp_path: Path) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The argument lists that pytest would have been started with."""
+    """Collect the arguments of each run of pytest, and start none."""
     made: list[list[str]] = []
 
     def record(arguments: list[str], environment: dict[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""Alarms are raised once and rightly; the benchmarks are those of the list."""
+"""Alarms of the gate, revisions, bisection, and the list of benchmarks."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_bisection_finds_the_first_worse_revision(
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a revision that runs and one that does not."""
+    """Make a repository with a revision that runs and one that does not."""
     root = tmp_path / "repository"
     (root / "harness" / "cli").mkdir(parents=True)
     git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
