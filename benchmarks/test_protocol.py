@@ -76,7 +76,7 @@ def test_kernel_events(benchmark: Any) -> None:
 
 
 def tree(leaves: int) -> Callable[[], Options]:
-    """Build a merge tree with ``leaves`` sources below a local checkpoint scheme, without faults."""
+    """Build a merge tree of ``leaves`` sources under a local checkpoint scheme, without faults."""
     sizes = [leaves]
     while sizes[-1] > 1:
         sizes.append(sizes[-1] // 2)

@@ -46,18 +46,18 @@ class Option:
     """One scheme for the job."""
 
     scheme: SchemeName
+    utilization: float
+    """Share of the time left for useful work."""
     recovery: Range | None
     """After one node's failure, from the failure on; None where it is not known."""
     recovery_all: Range | None
     """After the failure of every node at once."""
-    first_output_s: float | None
+    first_output_s: float | None = None
     """Time to the first output after the worst failure, if replicas survive it."""
-    output_fidelity: float
+    output_fidelity: float = 0.0
     """Share of the output that is right in that time, by output fidelity; 0 without replicas."""
-    extra_tasks: float
+    extra_tasks: float = 0.0
     """Replicas, as a share of the tasks."""
-    utilization: float
-    """Share of the time left for useful work."""
     interval_s: float | None = None
     shortened: bool = False
     """True if the interval is shorter than T*, so that recovery ends in time."""
@@ -305,9 +305,6 @@ def _replay(job: Job, fits: Fits) -> Option:
         scheme=SchemeName.REPLAY,
         recovery=ranges[FailureKind.NODE],
         recovery_all=ranges[FailureKind.ALL],
-        first_output_s=None,
-        output_fidelity=0.0,
-        extra_tasks=0.0,
         utilization=max(1.0 - lost, 0.0),
         unknown="needs --window" if job.window_s is None else "no runs",
         notes=notes,
@@ -329,9 +326,6 @@ def _checkpoint(job: Job, fits: Fits, interval_s: float, utilization: float) -> 
         scheme=SchemeName.CHECKPOINT,
         recovery=ranges[FailureKind.NODE],
         recovery_all=ranges[FailureKind.ALL],
-        first_output_s=None,
-        output_fidelity=0.0,
-        extra_tasks=0.0,
         utilization=utilization,
         interval_s=interval_s,
         notes=["a shorter interval recovers faster and leaves less time for work"],

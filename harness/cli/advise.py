@@ -45,7 +45,7 @@ def _help(option: str, words: str) -> str:
     return f"{words}  [assumed: {_ASSUMED[option]}]"
 
 
-@click.command("advise", epilog=_EPILOG, short_help="Which scheme, interval and plan for a job.")
+@click.command("advise", epilog=_EPILOG)
 @click.option("--rate", "rate_per_s", type=float, required=True, help="Tuples per second, in all.")
 @click.option("--state", required=True, metavar="SIZE", help="State of all tasks together.")
 @click.option("--mttf", required=True, metavar="DURATION", help="Mean time to failure of a node.")

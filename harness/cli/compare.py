@@ -32,7 +32,7 @@ VARIANTS = "variants"
 """The table of a run with several passes (`harness.judging.run.together`)."""
 
 
-@click.command("compare", epilog=_EPILOG, short_help="Compare two sets of results.")
+@click.command("compare", epilog=_EPILOG)
 @click.argument("one", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument(
     "other", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False

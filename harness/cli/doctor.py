@@ -23,7 +23,7 @@ Examples:
 _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", "missing": "red"}
 
 
-@click.command("doctor", epilog=_EPILOG, short_help="What is found, what is missing, what to do.")
+@click.command("doctor", epilog=_EPILOG)
 @click.option("--fetch", is_flag=True, help="Fetch now what the first run would fetch.")
 @json_option
 def command(fetch: bool, as_json: bool) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from harness.cli.options import cluster_option
-from harness.cli.output import emit_json, json_option
+from harness.cli.output import elapsed_reporter, emit_json, json_option
 from harness.errors import UsageError
 from harness.text import did_you_mean, format_duration
 
@@ -93,7 +92,7 @@ def command(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
         memory_mb_per_worker=768,
     )  # fmt: skip
-    say = _speaker()
+    say = elapsed_reporter()
     began = time.monotonic()
     place = find_backend(backend)
     place.enter(sys.argv[1:])
@@ -131,12 +130,3 @@ def command(
             click.echo(f"  {name}: {count}")
     if tally.failures:
         sys.exit(1)
-
-
-def _speaker() -> Callable[[str], None]:
-    began = time.monotonic()
-
-    def say(line: str) -> None:
-        click.echo(f"{time.monotonic() - began:8.1f}  {line}", err=True)
-
-    return say

@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command("export", epilog=_EPILOG, short_help="Results as one Parquet or CSV file.")
+@click.command("export", epilog=_EPILOG)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @click.option(
     "--table",

@@ -14,7 +14,7 @@ Examples:
 """
 
 
-@click.command("list", epilog=_EPILOG, short_help="Show every experiment.")
+@click.command("list", epilog=_EPILOG)
 @click.option("--markdown", is_flag=True, help="Print the table of experiments/README.md.")
 @json_option
 def command(markdown: bool, as_json: bool) -> None:

@@ -28,9 +28,7 @@ Examples:
 """
 
 
-@click.command(
-    "nightly", epilog=_EPILOG, short_help="Did anything get worse since an earlier revision?"
-)
+@click.command("nightly", epilog=_EPILOG)
 @click.option(
     "--baseline",
     metavar="REVISION",

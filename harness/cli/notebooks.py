@@ -17,7 +17,7 @@ Examples:
 """
 
 
-@click.command("notebooks", epilog=_EPILOG, short_help="Open or render the notebooks.")
+@click.command("notebooks", epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--render", "rendering", is_flag=True, help="Run them and write HTML; no browser.")
 @click.option("--strip", "stripping", is_flag=True, help="Take the outputs out of the files.")

@@ -18,7 +18,7 @@ Examples:
 """
 
 
-@click.command("reproduce", epilog=_EPILOG, short_help="Reproduce the papers' figures.")
+@click.command("reproduce", epilog=_EPILOG)
 @click.option(
     "--paper",
     type=click.Choice(["ppa", "intervals", "edge", "dpc", "stock", "live"]),

@@ -22,7 +22,7 @@ Examples:
 """
 
 
-@click.command("run", epilog=_EPILOG, short_help="Run experiments by name.")
+@click.command("run", epilog=_EPILOG)
 @click.argument("experiments", nargs=-1, required=True, metavar="EXPERIMENT...")
 @click.option(
     "--workload",

@@ -29,67 +29,35 @@ class HotLoop:
         return f"{self.file}::test_{self.name}"
 
 
-HOT_LOOPS: tuple[HotLoop, ...] = (
-    HotLoop(
-        name="output_fidelity",
-        title="Output fidelity of 1,000 plans for 50 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="plan_structure_aware",
-        title="A plan of the structure-aware planner for 12 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="plan_greedy",
-        title="A plan of the greedy planner for 50 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="plan_dynamic_programming",
-        title="A plan by dynamic programming for 5 operators",
-        file="test_planning.py",
-    ),
-    HotLoop(
-        name="simulator_kernel",
-        title="10,000 events of the simulator's kernel",
-        file="test_simulator.py",
-    ),
-    HotLoop(
-        name="simulated_schedule",
-        title="One schedule of failures of the 15-task recovery topology, all checkers on",
-        file="test_simulator.py",
-    ),
-    HotLoop(
-        name="interval_simulation",
-        title="2,000,000 failures of a checkpointed system",
-        file="test_intervals.py",
-    ),
-    HotLoop(
-        name="decode_log",
-        title="Decoding 2,000,000 records of the World Cup's access log",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="generate_log",
-        title="Generating 50,000 records of the World Cup's kind",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="load_generator",
-        title="The load generator's own work for 20,000 records, without a broker",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="codec",
-        title="A table and a state of 2,000 rows to the wire format and back, 100 times",
-        file="test_data.py",
-    ),
-    HotLoop(
-        name="operators_word_count",
-        title="Splitting and counting the words of 5,000 lines, task by task",
-        file="test_operators.py",
-    ),
+_TITLES = {
+    "test_planning.py": {
+        "output_fidelity": "Output fidelity of 1,000 plans for 50 operators",
+        "plan_structure_aware": "A plan of the structure-aware planner for 12 operators",
+        "plan_greedy": "A plan of the greedy planner for 50 operators",
+        "plan_dynamic_programming": "A plan by dynamic programming for 5 operators",
+    },
+    "test_simulator.py": {
+        "simulator_kernel": "10,000 events of the simulator's kernel",
+        "simulated_schedule": "One schedule of failures of the 15-task recovery topology, "
+        "all checkers on",
+    },
+    "test_intervals.py": {
+        "interval_simulation": "2,000,000 failures of a checkpointed system",
+    },
+    "test_data.py": {
+        "decode_log": "Decoding 2,000,000 records of the World Cup's access log",
+        "generate_log": "Generating 50,000 records of the World Cup's kind",
+        "load_generator": "The load generator's own work for 20,000 records, without a broker",
+        "codec": "A table and a state of 2,000 rows to the wire format and back, 100 times",
+    },
+    "test_operators.py": {
+        "operators_word_count": "Splitting and counting the words of 5,000 lines, task by task",
+    },
+}
+HOT_LOOPS: tuple[HotLoop, ...] = tuple(
+    HotLoop(name=name, title=title, file=file)
+    for file, titles in _TITLES.items()
+    for name, title in titles.items()
 )
 
 
