@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from harness.nightly.history import ClaimNight, MetricNight, Night
 from harness.nightly.live import gather_live
@@ -35,8 +34,7 @@ PAIRS = 12
 LIVE_PAIRS = 6
 """Pairs of passes of each engine: a pass takes half a minute."""
 
-Look = Callable[[Sequence[Any], int], Gathered]
-"""A measurement of some metrics on both sides, with a seed."""
+Metric = HotLoop | LiveRatio
 
 
 def measure_night(
@@ -58,23 +56,19 @@ def measure_night(
     """
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
-    gathered, judged = compare_sides(
-        loops, baseline, tonight, last=last, pairs=pairs, seed=seed, report=report
-    )
-    ratios, decided = compare_live(live, baseline, tonight, last=last, seed=seed, report=report)
+    metrics, alarms = {}, []
+    for chosen, count, what in (
+        (loops, pairs, "processor time"),
+        (live, LIVE_PAIRS, "ratio to stock Spark"),
+    ):
+        gathered, decided = compare_sides(
+            chosen, baseline, tonight, last=last, pairs=count, seed=seed, report=report
+        )
+        for name, decision in decided.items():
+            metrics[name] = _metric_night(name, gathered, decision)
+            if decision.verdict in ALARMS:
+                alarms.append(_sentence(name, what, metrics[name], baseline.name))
     notes, claim_alarms = claim_changes(last.claims if last else (), claims)
-    metrics = {loop.name: _metric_night(loop.name, gathered, judged[loop.name]) for loop in loops}
-    metrics |= {each.name: _metric_night(each.name, ratios, decided[each.name]) for each in live}
-    alarms = [
-        _sentence(name, "processor time", metrics[name], baseline.name)
-        for name, decision in judged.items()
-        if decision.verdict in ALARMS
-    ]
-    alarms += [
-        _sentence(name, "ratio to stock Spark", metrics[name], baseline.name)
-        for name, decision in decided.items()
-        if decision.verdict in ALARMS
-    ]
     return Night(
         started_unix_s=began,
         seconds=time.monotonic() - clock,
@@ -93,7 +87,7 @@ def measure_night(
 
 
 def compare_sides(
-    loops: Sequence[HotLoop],
+    metrics: Sequence[Metric],
     baseline: Side,
     tonight: Side,
     *,
@@ -102,31 +96,33 @@ def compare_sides(
     seed: int,
     report: Notify,
 ) -> tuple[Gathered, Mapping[str, Decision]]:
-    """Measure every loop, and those that seem to have changed a second time."""
-
-    def look(chosen: Sequence[HotLoop], seed: int) -> Gathered:
-        return gather_precisely(chosen, baseline, tonight, pairs=pairs, seed=seed, report=report)
-
-    return _decide_all(loops, look, last=last, seed=seed, report=report)
-
-
-def compare_live(
-    ratios: Sequence[LiveRatio],
-    baseline: Side,
-    tonight: Side,
-    *,
-    last: Night | None,
-    seed: int,
-    report: Notify,
-) -> tuple[Gathered, Mapping[str, Decision]]:
-    """Measure the ratios between live engines in the same way."""
-
-    def look(chosen: Sequence[LiveRatio], seed: int) -> Gathered:
-        return gather_live(chosen, baseline, tonight, pairs=LIVE_PAIRS, seed=seed, report=report)
-
-    if not ratios:
+    """Measure metrics of one kind, and those that seem to have changed a second time."""
+    if not metrics:
         return Gathered({}, {}), {}
-    return _decide_all(ratios, look, last=last, seed=seed, report=report)
+
+    def look(chosen: Sequence[Metric], seed: int) -> Gathered:
+        return _gather(chosen, baseline, tonight, pairs, seed, report, precisely=True)
+
+    first = look(metrics, seed)
+    suspects = [
+        metric
+        for metric in metrics
+        if (found := first.pairs[metric.name].compare(seed=seed))
+        and found.verdict is not Change.NO_CHANGE
+    ]
+    fresh = Gathered({}, {})
+    if suspects:
+        report(f"a second look at {', '.join(metric.name for metric in suspects)}")
+        fresh = look(suspects, derive_seed(seed, "second look"))
+    return first, {
+        metric.name: decide(
+            first.pairs[metric.name],
+            fresh.pairs.get(metric.name),
+            measured_last_night=_was_measured(last, metric.name),
+            seed=seed,
+        )
+        for metric in metrics
+    }
 
 
 def measure_of(
@@ -140,64 +136,35 @@ def measure_of(
 
     def measure(pairs: int, seed: int) -> Pairs:
         sides = build(baseline, report=report), build(other, report=report)
-        found = (
-            gather_live(ratios, *sides, pairs=pairs, seed=seed, report=report)
-            if ratios
-            else gather(loops, *sides, pairs=pairs, seed=seed, report=report)
-        )
-        return found.pairs[metric]
+        return _gather(loops or ratios, *sides, pairs, seed, report).pairs[metric]
 
     return measure
 
 
-def _decide_all(
-    metrics: Sequence[HotLoop] | Sequence[LiveRatio],
-    look: Look,
-    *,
-    last: Night | None,
-    seed: int,
-    report: Notify,
-) -> tuple[Gathered, Mapping[str, Decision]]:
-    first = look(metrics, seed)
-    suspects = [
-        metric
-        for metric in metrics
-        if (found := first.pairs[metric.name].compare(seed=seed))
-        and found.verdict is not Change.NO_CHANGE
-    ]
-    fresh = Gathered({}, {})
-    if suspects:
-        report(f"a second look at {', '.join(metric.name for metric in suspects)}")
-        fresh = look(suspects, derive_seed(seed, "second look"))
-    decisions = {
-        metric.name: decide(
-            first.pairs[metric.name],
-            fresh.pairs.get(metric.name),
-            measured_last_night=_was_measured(last, metric.name),
-            seed=seed,
-        )
-        for metric in metrics
-    }
-    return first, decisions
-
-
-def gather_precisely(
-    loops: Sequence[HotLoop],
+def _gather(
+    metrics: Sequence[Metric],
     baseline: Side,
     tonight: Side,
-    *,
     pairs: int,
     seed: int,
     report: Notify,
+    *,
+    precisely: bool = False,
 ) -> Gathered:
-    """Take ``pairs`` pairs of every loop, and as many again, once, of those still uncertain."""
+    """Take ``pairs`` pairs of metrics of one kind.
+
+    ``precisely``: as many again, once, of those hot loops that are still uncertain.
+    """
+    if ratios := [each for each in metrics if isinstance(each, LiveRatio)]:
+        return gather_live(ratios, baseline, tonight, pairs=pairs, seed=seed, report=report)
+    loops = [each for each in metrics if isinstance(each, HotLoop)]
     found = gather(loops, baseline, tonight, pairs=pairs, seed=seed, report=report)
     uncertain = [
         loop
         for loop in loops
         if (comparison := found.pairs[loop.name].compare(seed=seed)) and comparison.wide
     ]
-    if uncertain:
+    if precisely and uncertain:
         report(f"more pairs of {', '.join(loop.name for loop in uncertain)}")
         seed = derive_seed(seed, "more")
         more = gather(uncertain, baseline, tonight, pairs=pairs, seed=seed, report=report)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from harness.nightly import gate, live
-from harness.nightly.gate import compare_live
 from harness.nightly.metrics import LIVE_RATIOS, chosen_with_live
 from harness.nightly.revisions import Revision
 from harness.nightly.sampling import Gathered, Side
@@ -109,8 +108,8 @@ def test_a_side_that_leaves_an_order_unanswered_is_asked_no_more(
 
 
 def test_a_task_engine_that_became_dearer_is_called_worse(log: Path) -> None:
-    _, decisions = compare_live(
-        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, seed=1,
+    _, decisions = gate.compare_sides(
+        LIVE_RATIOS, side(log, "old"), side(log, "new", tasks=1.3), last=None, pairs=6, seed=1,
         report=lambda text: None,
     )  # fmt: skip
     assert {name: each.verdict for name, each in decisions.items()} == {
