@@ -1,4 +1,4 @@
-"""How often the nightly gate is wrong: false alarms on equal code, and slowdowns that it finds.
+"""Errors of the nightly gate: false alarms on equal code, and slowdowns that it finds.
 
 ::
 
@@ -61,7 +61,7 @@ def planted(night: int) -> Mapping[str, float]:
 
 
 def run(night: int) -> list[dict[str, Any]]:
-    """Every comparison of one night."""
+    """Make every comparison of one night."""
     shares, here = planted(night), working_tree()
     began, load = time.time(), os.getloadavg()[0]
     _, judged = compare_sides(

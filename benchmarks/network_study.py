@@ -1,4 +1,4 @@
-"""What a network of its own costs a worker: round trips and bytes, beside loopback addresses.
+"""The cost of a worker's own network: round trips and bytes, compared with loopback addresses.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What it costs to spread simulated schedules over a Spark cluster, and how it scales.
+"""Cost and scaling of simulated schedules that are spread over a Spark cluster.
 
 ::
 
@@ -7,7 +7,7 @@
 
 The same seeds run in processes of this machine and on executors; each line is one campaign. The
 first schedules of every campaign are not counted in its rate: they pay for the start of processes,
-and that is said beside it. All reports must be equal, wherever they were made.
+and the output says so. All reports must be equal, wherever they were made.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Campaign:
     where: str
     workers: int
     cluster_s: float
-    """Until the cluster was up; 0 where none is needed."""
+    """Time until the cluster was up; 0 where none is needed."""
     first_s: float
-    """From there until the first report."""
+    """Time from there to the first report."""
     rate_per_s: float
     """Schedules per second after the first ones."""
 

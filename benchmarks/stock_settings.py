@@ -1,4 +1,4 @@
-"""What a micro-batch of the stock engine costs, and which of Spark's settings make it cheaper.
+"""The cost of a micro-batch of the stock engine, and the settings of Spark that reduce it.
 
 Each variant gets applications of its own on one cluster. They count words (the load of
 `stock/worker-kill`: 500 lines/s, windows of 4 s every 1 s) piece by piece with batches back to
@@ -76,7 +76,7 @@ VARIANTS: Mapping[str, Variant] = {
 
 
 class _Silent:
-    """As much of a run's context as a pass needs."""
+    """The part of a run's context that a pass needs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -1,4 +1,4 @@
-"""What planning costs: many plans at once, and a plan for a large topology.
+"""The cost of planning: many plans at once, and a plan for a large topology.
 
 Ratios are measured in one run, over the processor time of the process, so that they mean the same
 on every machine: `ratio` in each benchmark's extra info.

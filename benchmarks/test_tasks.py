@@ -1,4 +1,4 @@
-"""What the task engine's hot paths cost, as ratios taken in turns in one process.
+"""The cost of the task engine's hot paths, as ratios taken in turns in one process.
 
 ``ratio`` is how many times as long the plain way takes: what the code did before it was made
 fast, or what it would do without thinking. ``us_per_line`` and the like depend on the machine and

@@ -1,4 +1,4 @@
-"""How the nightly benchmarks measure.
+"""The measurement of the nightly benchmarks.
 
 Imports of what is measured stand inside the benchmarks: where an older revision lacks one, only
 that metric has no number there.

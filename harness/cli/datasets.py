@@ -54,7 +54,7 @@ Where to get them
   The Internet Traffic Archive, page "WorldCup98": https://ita.ee.lbl.gov/html/contrib/WorldCup.html
   249 files wc_dayX_Y.gz (day X, part Y; at most 7,000,000 requests and 50 MB each).
   The PPA papers replay day 66 (June 30, 1998, the busiest): wc_day66_1.gz … wc_day66_11.gz.
-  Keep the archive's copyright notice beside the files, and cite M. Arlitt and T. Jin,
+  Keep the archive's copyright notice with the files, and cite M. Arlitt and T. Jin,
   "1998 World Cup Web Site Access Logs", August 1998, in what you publish.
 
 What to do with them

@@ -51,7 +51,7 @@ def command(fetch: bool, as_json: bool) -> None:
     if not well:
         missing = ", ".join(each.name for each in findings if each.status == "missing")
         if not as_json:
-            click.echo(f"Missing: {missing}. What to do stands beside each.")
+            click.echo(f"Missing: {missing}. The remedy is below each.")
         sys.exit(EnvironmentFailure.exit_code)
 
 

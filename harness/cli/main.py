@@ -28,11 +28,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("harness.cli.compare", "Compare two sets of results."),
     "export": ("harness.cli.export", "Write results as one Parquet or CSV file."),
     "cluster": ("harness.cli.cluster", "Start, list and stop clusters by hand."),
-    "plan": ("harness.cli.plan", "Which tasks of a topology to replicate."),
-    "interval": ("harness.cli.interval", "How often to checkpoint, and what that gains."),
-    "advise": ("harness.cli.advise", "Which scheme, interval and plan for a job."),
-    "datasets": ("harness.cli.datasets", "Where the data comes from; check and convert it."),
-    "doctor": ("harness.cli.doctor", "What this machine has, what it lacks, what to do."),
+    "plan": ("harness.cli.plan", "Choose the tasks of a topology to replicate."),
+    "interval": ("harness.cli.interval", "Compute how often to checkpoint, and the gain."),
+    "advise": ("harness.cli.advise", "Choose a scheme, an interval and a plan for a job."),
+    "datasets": ("harness.cli.datasets", "List the data and its sources; check and convert it."),
+    "doctor": ("harness.cli.doctor", "Check what this machine has and what it lacks."),
     "simulate": (
         "harness.cli.simulate",
         "Try the protocols under random failures in virtual time.",
@@ -42,9 +42,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Kill nodes of a live engine, and check its output.",
     ),
     "notebooks": ("harness.cli.notebooks", "Open the notebooks, or render them."),
-    "nightly": ("harness.cli.nightly", "Did anything get worse since an earlier revision?"),
-    "bisect": ("harness.cli.bisect", "Which revision made a metric of `nightly` worse?"),
-    "test": ("harness.cli.test", "Run the test suite."),
+    "nightly": ("harness.cli.nightly", "Compare this checkout with an earlier revision."),
+    "bisect": ("harness.cli.bisect", "Find the revision that made a metric of `nightly` worse."),
+    "test": ("harness.cli.test", "Run the tests."),
 }
 _FULL_BYTES = 1 << 20
 """A disk with less free space than this is called full."""

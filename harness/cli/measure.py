@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from harness.claims import Claim, ClaimKind
-from harness.cli.options import Asked
+from harness.cli.options import RunOptions
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
 from harness.cluster.backends import Backend, find_backend
@@ -41,7 +41,7 @@ FEW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wide:
+class Executors:
     """Spark executors that make what is computed."""
 
     backend: str
@@ -69,16 +69,16 @@ class Wide:
 def measure(
     experiments: Sequence[Experiment],
     settings: RunSettings,
-    asked: Asked,
+    chosen: RunOptions,
     *,
     as_json: bool,
-    wide: Wide | None = None,
+    wide: Executors | None = None,
 ) -> int:
     """Make every run that is not there yet, and return the exit code."""
     if wide is not None:
         wide.check(experiments)
-    check_out(asked.out)
-    store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
+    check_out(chosen.out)
+    store = RecordStore(chosen.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     brief = settings.profile is Profile.SMOKE
     beside = SideBySide(stand_back=not brief)
     # Drawing disturbs nothing there, and few figures are not worth a process.
@@ -94,14 +94,14 @@ def measure(
         display.note(f"{experiment.id}: {said}")
 
     display = ProgressDisplay(announce)
-    place = find_backend(asked.backend)
+    place = find_backend(chosen.backend)
     _check_schedule(settings, place)
-    hold = (lambda where: _hold(display, where)) if asked.keep else None
+    hold = (lambda where: _hold(display, where)) if chosen.keep else None
     others = partial(SpreadOut, wide.cluster) if wide is not None else lambda: beside
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
-    if asked.dry_run:
-        _show_plan(runs, verbose=asked.verbose, as_json=as_json)
+    if chosen.dry_run:
+        _show_plan(runs, verbose=chosen.verbose, as_json=as_json)
         return DONE
     if any(run.experiment.origin is Origin.MEASURED and not run.done for run in runs):
         place.enter(sys.argv[1:])
@@ -124,7 +124,7 @@ def measure(
         report = writer.write(campaigns)
     judged = [item for item in report.judged if (item.experiment.id, item.profile) in campaigns]
     _summarize(judged, records, report.index, as_json=as_json)
-    return exit_code(judged, strict=asked.strict)
+    return exit_code(judged, strict=chosen.strict)
 
 
 def _check_schedule(settings: RunSettings, backend: Backend) -> None:

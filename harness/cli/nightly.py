@@ -32,8 +32,8 @@ Examples:
 @click.option(
     "--baseline",
     metavar="REVISION",
-    help="What to compare this checkout with. Without it: the commit of the newest night of this "
-    "class of machine, or the commit before this one.",
+    help="Revision to compare this checkout with.  [default: the commit of the newest night of "
+    "this class of machine, or the commit before this one]",
 )
 @click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable."
@@ -75,8 +75,8 @@ def command(
 ) -> None:
     """Measure this checkout and an earlier revision (the baseline) in turns, and compare them.
 
-    The loops that take most of the processor time are measured by its clock. On real servers, the
-    cost of the task engine is measured as a share of stock Spark's (docs/nightly.md).
+    The loops that cost most are measured in processor time. On real servers, the cost of the task
+    engine is measured as a share of stock Spark's (docs/nightly.md).
 
     The baseline is built in your cache. The night is added to history/ of the results directory,
     and report/trends.html is written again. The claims of the records there are compared with

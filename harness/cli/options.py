@@ -85,7 +85,7 @@ def cluster_option(command: Command) -> Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RunOptions:
     """The values of the options that every measuring command has."""
 
     profile: str
@@ -125,12 +125,12 @@ class Asked:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of the commands that measure; the command gets them as ``asked``."""
+    """Add the options of the commands that measure; the command gets them as ``chosen``."""
 
     @wraps(command)
     def together(**given: Any) -> None:
-        common = {each.name: given.pop(each.name) for each in fields(Asked)}
-        command(asked=Asked(**common), **given)
+        common = {each.name: given.pop(each.name) for each in fields(RunOptions)}
+        command(chosen=RunOptions(**common), **given)
 
     return _with_run_options(together)
 

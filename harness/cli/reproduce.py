@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from harness.cli.options import Asked, run_options
+from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
 
 _EPILOG = """\b
@@ -26,7 +26,7 @@ Examples:
 )
 @run_options
 @json_option
-def command(paper: str | None, asked: Asked, as_json: bool) -> None:
+def command(paper: str | None, chosen: RunOptions, as_json: bool) -> None:
     """Run every experiment, and write the report after each (smoke: at the end).
 
     Figures that are computed in seconds come first, then a first measured figure, then the other
@@ -41,5 +41,5 @@ def command(paper: str | None, asked: Asked, as_json: bool) -> None:
     from harness.cli.measure import measure
     from harness.running.discovery import to_reproduce
 
-    settings = asked.settings()
-    sys.exit(measure(to_reproduce(paper, settings.profile), settings, asked, as_json=as_json))
+    settings = chosen.settings()
+    sys.exit(measure(to_reproduce(paper, settings.profile), settings, chosen, as_json=as_json))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import Asked, run_options
+from harness.cli.options import RunOptions, run_options
 from harness.cli.output import json_option
 
 _EPILOG = """\b
@@ -54,7 +54,7 @@ def command(
     point: str | None,
     spread: str | None,
     workers: int,
-    asked: Asked,
+    chosen: RunOptions,
     as_json: bool,
 ) -> None:
     """Run EXPERIMENTs by name; a group's name means all of its experiments.
@@ -63,11 +63,11 @@ def command(
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
     claim), 2 wrong use, 3 the environment failed.
     """
-    from harness.cli.measure import Wide, measure
+    from harness.cli.measure import Executors, measure
     from harness.running.discovery import at_point, find
 
-    settings, found = asked.settings(workload=workload), find(experiments)
+    settings, found = chosen.settings(workload=workload), find(experiments)
     if point:
         found = at_point(found, settings.profile, point)
-    wide = None if spread is None else Wide(backend=spread, workers=workers)
-    sys.exit(measure(found, settings, asked, as_json=as_json, wide=wide))
+    wide = None if spread is None else Executors(backend=spread, workers=workers)
+    sys.exit(measure(found, settings, chosen, as_json=as_json, wide=wide))

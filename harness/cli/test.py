@@ -161,7 +161,7 @@ def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[in
             for name in quiet
         }
         click.echo(
-            f"faultline test: the tests {last}; beside them those {', '.join(quiet)}", err=True
+            f"faultline test: the tests {last}; at the same time those {', '.join(quiet)}", err=True
         )
         try:
             code = _pytest(commands[last], environment)

@@ -36,7 +36,7 @@ class Card:
 
 
 def show(experiment: str, results: str | Path = SHIPPED) -> Card:
-    """One experiment's figure beside its claims, from the newest records of a results directory.
+    """One experiment's figure and its claims, from the newest records of a results directory.
 
     Raises `UsageError` where the directory has no record of it.
     """

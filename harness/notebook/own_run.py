@@ -108,7 +108,7 @@ def run_and_watch(schedule: str | Path, *, out: str | Path, profile: str = "smok
 
 
 def timeline(results: Library, run: str) -> Card:
-    """Throughput and latency of one live run, beside its no-failure twin, with what was done."""
+    """Draw throughput and latency of a live run and its twin without failures, with the faults."""
     bins = results.timelines[results.timelines["run"] == run]
     failures = results.failures[results.failures["run"] == run]
 

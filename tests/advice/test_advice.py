@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.intervals.utilization import CheckpointedSystem
 from harness.results import load
 from harness.results.library import Library
-from harness.text import parse_bytes, parse_share
+from harness.text import parse_bytes, parse_duration_s, parse_share
 
 JOB = Job(
     rate_per_s=20_000,
@@ -209,8 +209,9 @@ def test_what_is_no_share_is_answered_with_what_to_write(text: str, remedy: str)
 
 
 @pytest.mark.parametrize(("text", "size"), [("50gb", 50e9), ("50G", 50e9), ("2mib", 2.0**21)])
-def test_units_of_data_are_read_as_people_write_them(text: str, size: float) -> None:
+def test_units_are_read_as_people_write_them(text: str, size: float) -> None:
     assert parse_bytes(text, name="--state") == size
+    assert parse_duration_s("30m", name="--within") == 1800.0
 
 
 @pytest.mark.parametrize("text", ["4", "GB", "-1GB", "0GB", "4 apples"])

@@ -148,7 +148,7 @@ def test_ones_own_kill_is_a_schedule(tmp_path: Path) -> None:
 def test_ones_own_run_goes_into_the_checkout_wherever_the_kernel_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JupyterLab's kernels work beside the notebook, the renderer's in the checkout."""
+    """JupyterLab's kernels work in the notebook's folder, the renderer's in the checkout."""
     monkeypatch.chdir(tmp_path)
     (own,) = (notebook for notebook in ALL if notebook.stem == "my_own_run")
     names: dict[str, object] = {}
