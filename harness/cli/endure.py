@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +15,9 @@ from harness.cli.options import cluster_option
 from harness.cli.output import elapsed_reporter, emit_json, json_option
 from harness.errors import UsageError
 from harness.text import did_you_mean, format_duration
+
+if TYPE_CHECKING:
+    from workloads.base import Workload
 
 _EPILOG = """\b
 Examples:
@@ -65,29 +70,12 @@ def command(
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked
-    from harness.endurance.draw import workloads_for
     from harness.endurance.endure import Endurance, Tally
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
-    from workloads.base import load_workload_file
 
-    for name in contenders:
-        if name not in CONTENDERS:
-            raise UsageError(
-                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, CONTENDERS)
-            )
-    files = [Path(name) for name in chosen if name.endswith(".py")]
-    named = [name for name in chosen if not name.endswith(".py")]
-    workloads = [load_workload_file(path) for path in files]
-    if named or not files:
-        workloads += workloads_for(named, seed)
-    for workload in workloads:
-        if workload.program is None:
-            raise UsageError(
-                f"workload {workload.name!r} has no topology of tasks, only a query",
-                remedy="give it a program (docs/own-workload.md)",
-            )
+    workloads = _workloads(contenders, chosen, seed)
     spec = ClusterSpec(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
         memory_mb_per_worker=768,
@@ -96,8 +84,7 @@ def command(
     began = time.monotonic()
     place = find_backend(backend)
     place.enter(sys.argv[1:])
-    cluster = place.make(spec)
-    with cluster:
+    with place.make(spec) as cluster:
         cluster.start(say)
         say("starting the engine")
         with running_engine(Setup(scheme="checkpoint"), cluster) as engine:
@@ -130,3 +117,28 @@ def command(
             click.echo(f"  {name}: {count}")
     if tally.failures:
         sys.exit(1)
+
+
+def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> list[Workload]:
+    """Return the chosen workloads. Raises `UsageError` for a scheme or a workload that is unfit."""
+    from harness.endurance.draw import workloads_for
+    from harness.engines.tasks.contenders import CONTENDERS
+    from workloads.base import load_workload_file
+
+    for name in contenders:
+        if name not in CONTENDERS:
+            raise UsageError(
+                f"there is no scheme {name!r} to endure", remedy=did_you_mean(name, CONTENDERS)
+            )
+    files = [Path(name) for name in chosen if name.endswith(".py")]
+    named = [name for name in chosen if not name.endswith(".py")]
+    workloads = [load_workload_file(path) for path in files]
+    if named or not files:
+        workloads += workloads_for(named, seed)
+    for workload in workloads:
+        if workload.program is None:
+            raise UsageError(
+                f"workload {workload.name!r} has no topology of tasks, only a query",
+                remedy="give it a program (docs/own-workload.md)",
+            )
+    return workloads
