@@ -1,4 +1,4 @@
-"""What one core's worth of load generator sends, against the World Cup's peak at 48 times.
+"""The rate of a load generator on one core, compared with the World Cup's peak at 48 times.
 
 A real broker, real lines of text, the schedule of a run. ``ratio`` in the extra info is the
 records per CPU second of the generator, all its threads counted, over 172,000 records/s: above

@@ -1,4 +1,4 @@
-"""How fast schedules run: the 15-task recovery topology, the kernel, and growth with tasks.
+"""The speed of simulated schedules: the 15-task topology, the kernel, and growth with tasks.
 
 Absolute numbers depend on the machine; each benchmark stores what it counted in ``extra_info``.
 Schedules per minute are given by the wall clock and by the processor's time. On a machine that has
@@ -76,7 +76,7 @@ def test_kernel_events(benchmark: Any) -> None:
 
 
 def tree(leaves: int) -> Callable[[], Options]:
-    """A merge tree with ``leaves`` sources below a local checkpoint scheme, without faults."""
+    """Build a merge tree of ``leaves`` sources under a local checkpoint scheme, without faults."""
     sizes = [leaves]
     while sizes[-1] > 1:
         sizes.append(sizes[-1] // 2)

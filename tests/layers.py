@@ -64,10 +64,6 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
         "knows no experiment",
     ),
     (
-        ["harness.mutants"],
-        "puts small mistakes into the code, to see whether the tests notice them",
-    ),
-    (
         ["harness.child"],
         "a child process that is told and answers in lines of JSON: load generator, drivers",
     ),

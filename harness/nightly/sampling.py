@@ -43,11 +43,11 @@ class Side:
 
 @dataclass(slots=True)
 class Gathered:
-    """What a series of pairs gave."""
+    """The result of a series of pairs."""
 
     pairs: dict[str, Pairs]
     reasons: dict[str, str]
-    """Why a metric has no number, in pytest's words, for each side that failed."""
+    """The reason why a metric has no number, in pytest's words, for each side that failed."""
 
 
 def gather(
@@ -89,8 +89,11 @@ def gather(
 def sample(
     side: Side, loops: Sequence[HotLoop], *, hash_seed: int
 ) -> tuple[Mapping[str, float], Mapping[str, str]]:
-    """One process of ``side``: the least processor time of each loop over a few calls, in
-    seconds, and for those without a number why there is none."""
+    """Run one process of ``side``.
+
+    Returns the least processor time of each loop over a few calls, in seconds, and the reason for
+    each loop without a number.
+    """
     with tempfile.TemporaryDirectory(prefix="faultline-nightly-") as scratch:
         document = Path(scratch, "benchmark.json")
         try:

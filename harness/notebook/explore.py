@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 
 def sliders(show: Callable[..., Card], **ranges: Any) -> Any:
-    """Controls above what ``show`` gives; ``ranges`` are ipywidgets' abbreviations, such as
-    ``(0.1, 10.0)`` for a slider or a list for a choice."""
+    """Show controls above the result of ``show``.
+
+    ``ranges`` are ipywidgets' abbreviations, such as ``(0.1, 10.0)`` for a slider or a list for a
+    choice.
+    """
     import ipywidgets
     from IPython import display
 
@@ -119,8 +122,10 @@ _TOPOLOGIES = {
 def checkpoint_recovery(
     interval_s: float = 15.0, rate: float = 2000.0, speed: float = 10_000.0
 ) -> Card:
-    """Expected recovery of one task over the rate, by the formula fitted to the shipped runs, with
-    the range over where in the interval the failure strikes."""
+    """Draw the expected recovery of one task over the rate, by the formula fitted to shipped runs.
+
+    The band covers the place of the failure in the interval.
+    """
     rows = evidence(load())
     found = fit(rows, SchemeName.CHECKPOINT, FailureKind.NODE)
 
@@ -164,7 +169,7 @@ def advice(
     window_s: float = 60.0,
     results: Library | None = None,
 ) -> Card:
-    """Every scheme for a job: expected recovery with its range, replicas, and useful work."""
+    """Draw every scheme for a job: expected recovery with its range, replicas, and useful work."""
     job = Job(
         rate_per_s=rate,
         state_bytes=state_gb * 1e9,
@@ -182,7 +187,7 @@ def advice(
         for place, option in enumerate(reversed(found.options)):
             look = SCHEMES[looks[option.scheme]]
             if option.recovery is None:
-                axes.annotate("not known", (1, place), color=look.color, va="center")
+                axes.annotate(option.unknown, (1, place), color=look.color, va="center")
                 continue
             middle = option.recovery.expected_s
             axes.errorbar(
