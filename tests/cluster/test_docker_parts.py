@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 from harness.cluster.docker.by_hand import main
-from harness.cluster.docker.containers import _archive
-from harness.cluster.docker.counters import read_counters
+from harness.cluster.docker.containers import _archive, read_counters
 from harness.cluster.docker.daemon import refusal
 from harness.cluster.docker.image import (
     base_image,

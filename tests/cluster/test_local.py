@@ -16,7 +16,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from http.client import HTTPException
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,7 @@ import pytest
 from harness.cluster import owned
 from harness.cluster.backends import remove_made
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.cluster.local import kafka_broker, redis_daemon
+from harness.cluster.local import servers
 from harness.cluster.local.cluster import LocalCluster
 from harness.cluster.local.launching import free_port
 from harness.cluster.ownership import ClusterRecords
@@ -98,7 +97,6 @@ class TestLocalCluster(ClusterContract):
         ):
             client.get("contract")
 
-    @pytest.mark.deep
     @pytest.mark.deep
     def test_the_master_refuses_a_driver_without_the_secret(
         self, here: LocalCluster, tmp_path: Path
@@ -210,9 +208,9 @@ def test_a_broker_that_is_killed_is_told_and_taken_ports_are_replaced(
         socket.create_server(("127.0.0.1", 0)) as taken,
         LocalCluster(SMALL, remove=remove_made) as cluster,
     ):
-        for module in (kafka_broker, redis_daemon):
-            ports = chain([taken.getsockname()[1]], iter(free_port, None))
-            monkeypatch.setattr(module, "free_port", partial(next, ports))
+        port = taken.getsockname()[1]  # for the broker's clients and for Redis
+        ports = chain([port, free_port(), port], iter(free_port, None))
+        monkeypatch.setattr(servers, "free_port", lambda host: next(ports))
         cluster.start(silent)
         cluster.health()
         assert str(taken.getsockname()[1]) not in {

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.base import Action, Node
+from harness.cluster.base import Action, ClusterSpec, Node
 from harness.cluster.local.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
 from harness.cluster.local.spark_standalone import Worker
-from harness.cluster.local.workers import Workers
+from harness.cluster.local.workers import LocalWorkers
 from harness.cluster.processes import WORKER_VARIABLE, HostProcess, identify, read_stat
+from harness.cluster.workers import nodes_of
 from harness.errors import UsageError
 from tests.cluster.helpers import FAMILY, end_run, eventually
 
@@ -59,24 +60,15 @@ class Rig:
         launcher = Launcher(
             run=self.run, directory=directory, environment={"PATH": os.environ["PATH"]}
         )
-        self.nodes = [
-            Node(
-                name=f"r{rack}n{(worker - 1) * nodes_per_worker + place}",
-                rack=f"r{rack}",
-                worker=f"r{rack}w{worker}",
-                host="",
-            )
-            for rack in (1, 2)
-            for worker in (1, 2)
-            for place in range(1, nodes_per_worker + 1)
-        ]
+        spec = ClusterSpec(racks=2, workers_per_rack=2, nodes_per_worker=nodes_per_worker)
+        self.nodes = nodes_of(spec, lambda rack, worker: "")
         self.made: dict[str, FakeWorker] = {}
 
         def make(node: Node, incarnation: int) -> Worker:
             self.made[node.worker] = FakeWorker(launcher, node.worker, incarnation)
             return self.made[node.worker]
 
-        self.workers = Workers(self.run, self.nodes, make, Loopback())
+        self.workers = LocalWorkers(launcher, self.nodes, make, Loopback())
         self.workers.begin()
         eventually(lambda: all(worker.answers() for worker in self.made.values()))
 
