@@ -6,19 +6,42 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec
+from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec, RunningProgram
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.errors import UsageError
 from tests.cluster.helpers import eventually
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
 """The shape that the contract is tested on."""
+
+
+BEATING = (
+    "sh",
+    "-c",
+    'exec "$PYSPARK_PYTHON" -S -u -c "$0"',
+    """
+import time
+print(open("given").read())
+with open("beats", "w", buffering=1) as file:
+    while True:
+        print("beat", file=file)
+        time.sleep(0.02)
+""",
+)
+"""The command line of a program that prints a file and writes another one, on any backend."""
+
+
+def beats(program: RunningProgram) -> int:
+    """The number of lines that its present incarnation has written."""
+    path = program.directory / "beats"
+    return path.read_text().count("beat") if path.exists() else 0
 
 
 def silent(text: str) -> None:
@@ -154,6 +177,43 @@ class ClusterContract:
         assert [name for name, up in cluster.alive().items() if up] == ["r1n1", "r1n2"]
         cluster.apply(Action.RESUME, "r2")
         eventually(lambda: all(cluster.alive().values()))
+
+    def test_a_program_on_a_node_lives_and_dies_with_it(self, cluster: Cluster) -> None:
+        if type(cluster).launch is Cluster.launch:
+            with pytest.raises(UsageError, match=f"{cluster.backend} cannot start sh") as caught:
+                cluster.launch("r1n1", BEATING)
+            assert "--cluster" in caught.value.remedy
+            return
+        program = cluster.launch("r1n1", BEATING, name="beats", files={"given": "beat"})
+        eventually(lambda: beats(program) > 0)
+        assert program.alive
+        assert program.log.parent == cluster.run_directory / "logs"
+        assert "beat" in program.log.read_text()
+        used = cluster.usage()["r1n1"]
+        if Action.PAUSE in cluster.capabilities():
+            cluster.apply(Action.PAUSE, "r1n1")
+            before = beats(program)
+            time.sleep(0.2)
+            assert beats(program) == before
+            assert program.alive
+            cluster.apply(Action.RESUME, "r1n1")
+            eventually(lambda: beats(program) > before)
+
+        (victim,) = cluster.apply(Action.KILL, "r1n1")
+        assert victim.felt
+        eventually(lambda: not program.alive)
+        assert program.exit_code == -9
+        assert used.cpu_s is None or (cluster.usage()["r1n1"].cpu_s or 0) >= used.cpu_s
+        with pytest.raises(UsageError, match="is dead"):
+            cluster.launch("r1n1", BEATING, name="other")
+        cluster.apply(Action.RESTART, "r1n1")
+        eventually(lambda: program.alive and beats(program) > 0)
+        assert program.incarnation == 2
+
+        program.stop()
+        assert not program.alive
+        left = cluster.launch("r1n1", BEATING, name="left", files={"given": "left"})
+        eventually(lambda: beats(left) > 0)  # it ends with the cluster
 
     @pytest.mark.deep
     def test_another_shape_has_new_nodes_and_the_same_servers(

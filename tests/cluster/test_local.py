@@ -174,12 +174,15 @@ class TestLocalCluster(ClusterContract):
             assert wait_until_gone([keeper], limit_s=10)
             process.kill()
             process.wait()
-            assert len(processes_of(run)) >= 4, "nothing is left, so nothing is tested"
+            assert len(processes_of(run)) >= 5, "nothing is left, so nothing is tested"
+            program = dict(read_journal(directory))["r1n1-program"]
+            assert is_alive(program)
             (tmp_path / "occupied").touch()
             with pytest.raises(UsageError, match="not empty"):  # the sweep comes before that
                 LocalCluster(ClusterSpec(), tmp_path, remove=remove_made).start(silent)
             assert marked(run) == []
             assert not is_alive(redis)
+            assert not is_alive(program)
             assert not directory.exists()
         here.health()
         assert all(here.alive().values())
@@ -308,6 +311,7 @@ def report(text):
 
 with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_made) as cluster:
     cluster.start(report)
+    cluster.launch("r1n1", ["sleep", "600"])
     report("everything answers")
     time.sleep(600)
 """

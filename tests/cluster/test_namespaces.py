@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from harness.cluster.backends import remove_made
-from harness.cluster.base import Action, Cluster
+from harness.cluster.base import Action, Cluster, RunningProgram
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.cluster.local import network
 from harness.cluster.local.cluster import LocalCluster
@@ -310,20 +310,18 @@ class TestLinks:
 
 
 @contextmanager
-def _listening(
-    here: LocalCluster, path: Path
-) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
-    """A process on r1w1 that writes to ``path`` what it receives, and a connection to it through
-    which it has received ``a``."""
+def _listening(here: LocalCluster, path: Path) -> Iterator[tuple[RunningProgram, socket.socket]]:
+    """A program on r1n1 that writes its input to ``path``, and a connection through which it has
+    received ``a``."""
     command = [sys.executable, "-S", "-c", listener(str(path))]
-    with subprocess.Popen(here._network.within("r1w1", command)) as process:
-        try:
-            with connected(here.nodes()[0].host, PORT) as connection:
-                connection.sendall(b"a")
-                eventually(lambda: path.exists() and path.read_bytes() == b"a")
-                yield process, connection
-        finally:
-            process.kill()
+    program = here.launch("r1n1", command, name="listener")
+    try:
+        with connected(here.nodes()[0].host, PORT) as connection:
+            connection.sendall(b"a")
+            eventually(lambda: path.exists() and path.read_bytes() == b"a")
+            yield program, connection
+    finally:
+        program.stop(within_s=0)
 
 
 @pytest.mark.deep
@@ -360,11 +358,10 @@ class TestNamespaceCluster(ClusterContract):
     def test_a_connection_whose_end_dies_during_a_cut_breaks_after_it(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
-        with _listening(here, tmp_path / "received") as (process, connection):
+        with _listening(here, tmp_path / "received") as (program, connection):
             here.apply(Action.CUT, "r1n1")
             connection.sendall(b"b")
-            process.kill()
-            process.wait()
+            program.stop(within_s=0)
             assert not broken(connection), "nobody could tell"
             here.apply(Action.HEAL, "r1n1")
             eventually(lambda: broken(connection))
