@@ -117,8 +117,10 @@ class Victim:
 
     @property
     def earliest_unix_s(self) -> float:
-        """The first instant at which the action can have had an effect. Detection and recovery are
-        counted from here, so that none is too short and none precedes its cause."""
+        """The first instant of a possible effect, from which detection and recovery are counted.
+
+        So none is too short, and none precedes its cause.
+        """
         return self.at_unix_s if self.began_unix_s is None else self.began_unix_s
 
     @property
@@ -128,8 +130,7 @@ class Victim:
 
 
 class Prepared:
-    """An action whose slow part is done: `apply` only has to carry it out. Use it once, as a
-    context manager."""
+    """An action whose slow part is done, as a context manager; `apply` carries it out, once."""
 
     def __init__(
         self, apply: Callable[[], Sequence[Victim]], close: Callable[[], None] = lambda: None
@@ -146,8 +147,10 @@ class Prepared:
 
 
 class RunningProgram(ABC):
-    """A program that `Cluster.launch` started on a node, over all its incarnations: a restart of
-    the node starts it again, unless `stop` ended it before."""
+    """A program that `Cluster.launch` started on a node, over all its incarnations.
+
+    A restart of the node starts it again, unless `stop` ended it before.
+    """
 
     name: str
     """Unique within the cluster: the node's name and the program's."""
@@ -163,8 +166,7 @@ class RunningProgram(ABC):
     @property
     @abstractmethod
     def exit_code(self) -> int | None:
-        """None while it lives, frozen or cut off included; negative for the signal that ended it,
-        where the backend can see that."""
+        """None while it lives, frozen or not; negative for the signal that ended it."""
 
     @property
     def alive(self) -> bool:

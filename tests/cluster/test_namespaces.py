@@ -111,6 +111,7 @@ def test_namespaces_end_with_the_process_that_made_them(tmp_path: Path) -> None:
         "print(network._holders['r1w1'].pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = started_inside("-c", program)
+    assert done.stdout, done.stderr
     pid = int(done.stdout)
     eventually(lambda: not Path(f"/proc/{pid}").exists())
     assert marked("test-run") == []

@@ -382,8 +382,7 @@ class DockerWorkers(Workers[DockerSlot]):
             self._lay_again(slot)
 
     def _to_trees(self, action: Action, shares: Sequence[Share]) -> list[Victim]:
-        """Do an action to nodes that share containers: in each container in one sweep, and in all
-        of them at once."""
+        """Do an action to nodes that share containers: in one sweep in each, in all at once."""
         states = self._containers.states()
         by_worker: dict[str, list[Share]] = {}
         for share in shares:

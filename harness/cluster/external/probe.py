@@ -1,4 +1,4 @@
-"""This checkout's code on executors of a foreign cluster: archive, fingerprint and a first look.
+"""The checkout's code on executors of a foreign cluster: archive, fingerprint and a first look.
 
 ``python -m harness.cluster.external.probe`` runs a small application there. It reads its
 configuration as one JSON line. Its tasks report their Python, their PySpark and the fingerprint of

@@ -1,4 +1,4 @@
-"""Checks of foreign servers before anything relies on them, and removal of what a run made."""
+"""Checks of foreign servers before their use, and removal of everything that a run made there."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
 
 
 def reach_kafka(kafka: KafkaEndpoint) -> int:
-    """How many brokers there are. Raises `EnvironmentFailure` where none answers."""
+    """Return the number of brokers. Raises `EnvironmentFailure` where none answers."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -83,7 +83,7 @@ def reach_kafka(kafka: KafkaEndpoint) -> int:
 
 
 def remove_topics(kafka: KafkaEndpoint) -> None:
-    """Delete every topic that begins with the run's prefix, and wait until they are gone."""
+    """Delete every topic with the run's prefix, and wait until they are gone."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -113,8 +113,7 @@ def _topics(admin: Any, prefix: str) -> list[str]:
 
 
 def check_redis(endpoint: RedisEndpoint) -> None:
-    """Raise `EnvironmentFailure` unless a key can be set and deleted on a server that is new
-    enough."""
+    """Raise `EnvironmentFailure` unless keys can be set and deleted on a recent server."""
     import redis
 
     where = f"Redis at {endpoint.host}:{endpoint.port}"
@@ -141,7 +140,7 @@ def check_redis(endpoint: RedisEndpoint) -> None:
 
 
 def remove_keys(endpoint: RedisEndpoint) -> None:
-    """Delete every key that begins with the run's prefix."""
+    """Delete every key with the run's prefix."""
     import redis
 
     assert endpoint.key_prefix, "without a prefix these would be all keys of somebody's server"
