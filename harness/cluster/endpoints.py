@@ -16,6 +16,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     import redis
+    from confluent_kafka.admin import AdminClient
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -106,6 +107,12 @@ class KafkaEndpoint:
             ),
             **self.librdkafka,
         }
+
+    def admin(self) -> AdminClient:
+        """Return a client for topics, which writes no refused connection to standard error."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({**self.confluent(), "log_level": 0})
 
     def spark(self) -> dict[str, str]:
         """Return the options of Spark's Kafka source and sink.

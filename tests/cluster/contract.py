@@ -17,6 +17,7 @@ from harness.cluster.base import CLOCK_LIMIT_S, Action, Cluster, ClusterSpec, Ru
 from harness.cluster.links import LATENCY, RATE, WorkerLink
 from harness.errors import UsageError
 from tests.cluster.helpers import eventually
+from tests.cluster.helpers import silent as silent
 
 SPEC = ClusterSpec(racks=2, workers_per_rack=2, memory_mb_per_worker=512)
 """The shape that the contract is tested on."""
@@ -42,10 +43,6 @@ def beats(program: RunningProgram) -> int:
     """The number of lines that its present incarnation has written."""
     path = program.directory / "beats"
     return path.read_text().count("beat") if path.exists() else 0
-
-
-def silent(text: str) -> None:
-    """A report that nobody reads."""
 
 
 class Driver:
@@ -211,7 +208,7 @@ class ClusterContract:
         assert program.incarnation == 2
 
         program.stop()
-        assert not program.alive
+        eventually(lambda: not program.alive)
         left = cluster.launch("r1n1", BEATING, name="left", files={"given": "left"})
         eventually(lambda: beats(left) > 0)  # it ends with the cluster
 

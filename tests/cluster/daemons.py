@@ -10,7 +10,7 @@ from harness.cluster.docker import daemon
 from harness.cluster.docker.daemon import RUN_LABEL
 from harness.cluster.docker.image import ensure_image
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import silent
+from tests.cluster.helpers import silent
 
 
 def client_or_skip() -> Any:

@@ -27,7 +27,7 @@ from harness.cluster.processes import HostProcess, marked, send_signal, wait_unt
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver
 from tests.cluster.daemons import client_or_skip, left_of
 from tests.cluster.helpers import (
     PEER,
@@ -36,6 +36,7 @@ from tests.cluster.helpers import (
     connected,
     eventually,
     listener,
+    silent,
     unacknowledged,
 )
 from tests.cluster.links import check_latency, check_rate
@@ -44,12 +45,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Records of this module only: nothing of the user's is swept, or in the way."""
+def _daemon() -> None:
     client_or_skip()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
 
 
 class TestLinks:

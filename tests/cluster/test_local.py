@@ -36,16 +36,8 @@ from harness.cluster.programs import find_programs
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure, UsageError
-from tests.cluster.contract import SPEC, ClusterContract, Driver, driver, silent
-from tests.cluster.helpers import eventually
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Records of this module only: nothing of the user's is swept, or in the way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+from tests.cluster.contract import SPEC, ClusterContract, Driver, driver
+from tests.cluster.helpers import eventually, silent
 
 
 def secrets_of(cluster: LocalCluster) -> list[str]:

@@ -33,7 +33,7 @@ from harness.cluster.processes import is_alive, marked, send_signal, wait_until_
 from harness.cluster.run_directory import read_journal
 from harness.cluster.spark import REPOSITORY
 from harness.errors import EnvironmentFailure
-from tests.cluster.contract import SPEC, ClusterContract, Driver, silent
+from tests.cluster.contract import SPEC, ClusterContract, Driver
 from tests.cluster.helpers import (
     PEER,
     PORT,
@@ -41,6 +41,7 @@ from tests.cluster.helpers import (
     connected,
     eventually,
     listener,
+    silent,
     transfer_s,
     unacknowledged,
 )
@@ -53,13 +54,6 @@ from tests.cluster.inside import (
 )
 from tests.cluster.links import check_latency, check_rate
 from tests.cluster.stranger import NOBODY, try_as_stranger
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
 
 
 @pytest.mark.deep

@@ -18,10 +18,17 @@ from harness.cluster.local.launching import LaunchedProcess, Launcher
 from harness.cluster.local.network import Loopback
 from harness.cluster.local.spark_standalone import Worker
 from harness.cluster.local.workers import LocalWorkers
-from harness.cluster.processes import WORKER_VARIABLE, HostProcess, identify, read_stat
+from harness.cluster.processes import (
+    WORKER_VARIABLE,
+    HostProcess,
+    ProcessStat,
+    identify,
+    members,
+    read_stat,
+)
 from harness.cluster.workers import Program, nodes_of
 from harness.errors import UsageError
-from tests.cluster.helpers import FAMILY, end_run, eventually
+from tests.cluster.helpers import FAMILY, end_run, eventually, silent
 
 pytestmark = pytest.mark.slow
 
@@ -107,10 +114,6 @@ def host_of(pid: int, worker: str = "") -> HostProcess:
     identity = identify(pid)
     ticks = identity.started_ticks if identity is not None else 0
     return HostProcess(worker=worker, pid=pid, started_ticks=ticks)
-
-
-def silent(text: str) -> None:
-    """A report that nobody reads."""
 
 
 def test_a_kill_reaches_the_whole_tree_and_nothing_else(rig: Rig) -> None:
@@ -343,7 +346,7 @@ def test_a_program_of_a_node_that_shares_its_worker_is_that_nodes_alone(shared: 
     assert (used["r1n3"].cpu_s or 0.0) < 0.1
     assert shared.apply(Action.KILL, "r1n1") == {"r1n1": set()}
     assert shared.apply(Action.KILL, "r1n2") == {"r1n2": pids}
-    assert not program.alive
+    assert program.exit_code == -9
     assert shared.apply(Action.RESTART, "r1n2") == {"r1n2": {program.pid}}
     assert program.alive
     assert shared.apply(Action.RESTART, "r1n2") == {"r1n2": set()}, "it lives"
@@ -367,8 +370,12 @@ def test_a_prepared_kill_looks_for_nobody_before_its_first_signal(
     with rig.workers.prepare(Action.KILL, [node], rack=rack) as prepared:
         assert all(read_stat(pid) for pid in pids)
         late, late_pids = launched(rig, "r1n1")
-        found = workers.members
-        monkeypatch.setattr(workers, "members", lambda *of: time.sleep(0.5) or found(*of))
+
+        def walk(*of: str) -> dict[str, list[ProcessStat]]:
+            time.sleep(0.5)
+            return members(*of)
+
+        monkeypatch.setattr(workers, "members", walk)
         due = time.time()
         (victim,) = prepared.apply()
     assert victim.began_unix_s is not None

@@ -209,11 +209,9 @@ class DockerCluster(ClusterOfWorkers):
     def _check_reachable(self) -> None:
         """Connect as a client: that the servers are up does not mean that they can be reached."""
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
 
-        client = AdminClient({**self._kafka.confluent(), "log_level": 0})
         try:
-            client.list_topics(timeout=_REACHED_WITHIN_S)
+            self._kafka.admin().list_topics(timeout=_REACHED_WITHIN_S)
         except KafkaException as error:
             raise EnvironmentFailure(
                 f"Kafka runs in a container but cannot be reached at {self._kafka.bootstrap}: "

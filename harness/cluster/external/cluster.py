@@ -133,15 +133,12 @@ class ExternalCluster(OwnedCluster):
         """Connect to Kafka and Redis, at most once in `_HEALTH_EVERY_S`: they are far away."""
         import redis
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
 
         self.demand_started()
         if time.monotonic() - self._healthy_at_s < _HEALTH_EVERY_S:
             return
         try:
-            AdminClient({**self._kafka.confluent(), "log_level": 0}).list_topics(
-                timeout=_ILL_AFTER_S
-            )
+            self._kafka.admin().list_topics(timeout=_ILL_AFTER_S)
             with self._redis.client(socket_timeout=_ILL_AFTER_S) as client:
                 client.ping()
         except (KafkaException, redis.RedisError) as error:

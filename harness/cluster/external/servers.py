@@ -21,10 +21,10 @@ _WITHIN_S = 30.0
 def check_kafka(kafka: KafkaEndpoint) -> None:
     """Raise `EnvironmentFailure` unless a topic can be made, written, read and deleted."""
     from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
     brokers = reach_kafka(kafka)
-    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    admin = kafka.admin()
     if brokers < kafka.replication:
         raise EnvironmentFailure(
             f"Kafka has {brokers} broker(s), and topics are to have {kafka.replication} copies",
@@ -69,9 +69,8 @@ def check_kafka(kafka: KafkaEndpoint) -> None:
 def reach_kafka(kafka: KafkaEndpoint) -> int:
     """Return the number of brokers. Raises `EnvironmentFailure` where none answers."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    admin = kafka.admin()
     try:
         return len(admin.list_topics(timeout=_WITHIN_S).brokers)
     except KafkaException as error:
@@ -85,10 +84,9 @@ def reach_kafka(kafka: KafkaEndpoint) -> int:
 def remove_topics(kafka: KafkaEndpoint) -> None:
     """Delete every topic with the run's prefix, and wait until they are gone."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
 
     assert kafka.topic_prefix, "without a prefix these would be all topics of somebody's broker"
-    admin = AdminClient({**kafka.confluent(), "log_level": 0})
+    admin = kafka.admin()
     deadline = time.monotonic() + _WITHIN_S
     try:
         while ours := _topics(admin, kafka.topic_prefix):
