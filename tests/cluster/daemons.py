@@ -14,8 +14,11 @@ from tests.cluster.helpers import silent
 
 
 def client_or_skip() -> Any:
-    """A daemon that has the image, or can build it. What the machine lacks (a daemon, a base image,
-    a way to the package index) skips; a Dockerfile that cannot be built fails."""
+    """Connect to a daemon with the image, or build it.
+
+    A lack of the machine (a daemon, a base image, a way to the package index) skips; a Dockerfile
+    that cannot be built fails.
+    """
     try:
         client = daemon.connect()
     except EnvironmentFailure as failure:

@@ -1,4 +1,4 @@
-"""The Docker backend: the contract, and what only it promises. Needs a daemon."""
+"""The Docker backend: the contract, and its own promises. Needs a daemon."""
 
 from __future__ import annotations
 
@@ -241,8 +241,10 @@ def test_nodes_of_one_container_die_alone_or_together() -> None:
 
 @pytest.mark.parametrize("keeper_too", [False, True], ids=["harness", "harness and keeper"])
 def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
-    """While a rack is dead and a worker off the network: the keeper removes its containers and
-    network, the next start what a keeper could not."""
+    """A rack is dead and a worker off the network then.
+
+    The keeper removes containers and network, and the next start what a keeper could not.
+    """
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HARNESS],
         cwd=REPOSITORY,
@@ -295,7 +297,7 @@ with DockerCluster(ClusterSpec(racks=2, memory_mb_per_worker=512), remove=remove
 
 
 def _host(cluster: DockerCluster) -> HostProcess:
-    """A process in the worker's container that says who it is and waits to be killed."""
+    """Start a process in the worker's container and return its identity."""
     path = f"/tmp/host-{secrets.token_hex(4)}"
     program = (
         "import json, pathlib, time; from harness.cluster.processes import HostProcess; "

@@ -1,4 +1,4 @@
-"""What of the Docker backend needs no daemon: the image's identity, messages, counters."""
+"""Parts of the Docker backend without a daemon: image, messages, counters, programs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ STEPS = [
     "Step 1/2 : FROM x",
     'Step 2/2 : RUN python3 || { echo "faultline: the base image has no Python ${PYTHON}"; }',
 ]
-"""What every builder shows, whatever fails later."""
+"""Output of every builder, whatever fails later."""
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_configuration_is_the_users_alone_and_the_user_has_a_name() -> None:
 
 @pytest.mark.slow
 def test_process_trees_are_looked_at_and_killed_by_what_they_said_of_themselves() -> None:
-    """What runs inside a container, run here: several at once, in one sweep."""
+    """Run the code for the inside of a container here: several trees at once, in one sweep."""
     program = (
         "import json, time; from harness.cluster.processes import HostProcess; "
         "print(json.dumps(HostProcess.here().to_json()), flush=True); time.sleep(600)"
@@ -267,7 +267,7 @@ def test_programs_of_nodes_that_share_a_container_are_started_killed_and_stopped
 
 @pytest.fixture
 def by_hand() -> Any:
-    """What `docker compose` reads: anchors and merges resolved."""
+    """Read the file as `docker compose` does: anchors and merges resolved."""
     return yaml.safe_load((REPOSITORY / "docker" / "compose.yaml").read_text())
 
 

@@ -1,4 +1,4 @@
-"""What of the external backend needs no cluster: its description, its commands, its judgements."""
+"""Parts of the external backend without a cluster: description, commands, judgements."""
 
 from __future__ import annotations
 
@@ -208,8 +208,7 @@ def test_several_nodes_to_a_worker_are_told_apart_by_their_processes(tmp_path: P
 
 @pytest.mark.slow
 def test_several_nodes_of_one_instant_are_killed_in_one_sweep(tmp_path: Path) -> None:
-    """No command ends before all of them have begun: one that comes after another would wait for
-    ever."""
+    """No command ends before all have begun, so commands in turn would wait for ever."""
     meet = (
         f"sh -c 'touch {tmp_path}/began-{{pid}}; "
         f"until test $(ls {tmp_path} | grep -c began-) = 2; do sleep 0.05; done; "
@@ -248,7 +247,7 @@ def test_a_rack_of_shared_workers_goes_as_a_whole(tmp_path: Path) -> None:
 
 
 def scripted(directory: Path, **commands: str) -> ExternalSettings:
-    """Nodes that are files: one that exists is up."""
+    """Describe nodes that are files: one that exists is up."""
     for name in ("a", "b", "c"):
         (directory / name).touch()
     return read_settings(

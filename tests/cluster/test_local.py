@@ -1,4 +1,4 @@
-"""The local backend: the contract, and what only it promises."""
+"""The local backend: the contract, and its own promises."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class TestLocalCluster(ClusterContract):
     def test_a_harness_that_is_killed_leaves_nothing_after_the_next_start(
         self, here: LocalCluster, tmp_path: Path
     ) -> None:
-        """Beside a running cluster, which must not notice."""
+        """Another cluster that runs at the same time must not be affected."""
         with harness_process() as (process, run, directory):
             keeper, redis = (dict(read_journal(directory))[name] for name in ("keeper", "redis"))
             send_signal(keeper, signal.SIGKILL)
@@ -313,7 +313,7 @@ with LocalCluster(ClusterSpec(racks=1, memory_mb_per_worker=512), remove=remove_
 def harness_process(
     *, until: str = "everything answers"
 ) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
-    """A process that starts a small cluster: itself, the cluster's run and directory."""
+    """Start a process with a small cluster; yield it, the cluster's run and its directory."""
     with subprocess.Popen(
         [sys.executable, "-c", HARNESS, until],
         cwd=REPOSITORY,
@@ -332,7 +332,7 @@ def harness_process(
 
 
 def processes_of(run: str) -> list[ProcessStat]:
-    """By environment and by journal; none once the cluster is off the register."""
+    """Find a run's processes by environment and journal; none without a record."""
     return [
         stat
         for record in ClusterRecords().records()
@@ -342,7 +342,7 @@ def processes_of(run: str) -> list[ProcessStat]:
 
 
 def faultline(*arguments: str) -> Any:
-    """The JSON document that ``faultline cluster`` prints."""
+    """Run ``faultline cluster`` and return its JSON document."""
     done = subprocess.run(
         [sys.executable, "-m", "harness.cli", "cluster", *arguments],
         cwd=REPOSITORY,
@@ -354,7 +354,7 @@ def faultline(*arguments: str) -> Any:
 
 
 def listening_ports(cluster: LocalCluster) -> list[tuple[str, int]]:
-    """Address and port of every listening socket of the cluster."""
+    """Return address and port of every listening socket of the cluster."""
     found = []
     for member in processes_of(cluster.run):
         with contextlib.suppress(psutil.NoSuchProcess):  # a driver that is just ending

@@ -160,7 +160,7 @@ class Opened:
     """Where the cluster stands."""
 
     def break_it(self) -> None:
-        """Returns once all of it is done."""
+        """Break all of it and wait."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("break\n")
@@ -249,7 +249,7 @@ class TestHarnessInside:
 
 
 def lives_in(networks: Sequence[str]) -> list[str]:
-    """The processes in one of these network namespaces; without one, a namespace is gone."""
+    """Return the processes in these network namespaces; without one, a namespace is gone."""
     found = []
     for path in Path("/proc").glob("[0-9]*/ns/net"):
         with contextlib.suppress(OSError):  # it has just ended, or is another user's
@@ -259,8 +259,10 @@ def lives_in(networks: Sequence[str]) -> list[str]:
 
 
 class TestLinks:
-    """Of one worker's network; no server is needed. Every test makes it anew, on the same bridge,
-    and so does the cluster that comes after them."""
+    """Links of one worker's network, without servers.
+
+    Every test makes it anew, on the same bridge, and so does the cluster after them.
+    """
 
     @pytest.fixture
     def network(self, tmp_path: Path) -> Iterator[Namespaces]:
@@ -272,7 +274,7 @@ class TestLinks:
 
     @pytest.fixture
     def peer(self, network: Namespaces) -> Iterator[str]:
-        """The address of a program on r1w1 that moves bytes."""
+        """Start a program on r1w1 that moves bytes, and yield its address."""
         command = [sys.executable, "-S", "-c", PEER]
         with subprocess.Popen(network.within("r1w1", command)) as process:
             yield "10.77.1.1"
@@ -306,8 +308,7 @@ class TestLinks:
 
 @contextmanager
 def _listening(here: LocalCluster, path: Path) -> Iterator[tuple[RunningProgram, socket.socket]]:
-    """A program on r1n1 that writes its input to ``path``, and a connection through which it has
-    received ``a``."""
+    """Start a program on r1n1 that writes its input to ``path``; it has received ``a``."""
     command = [sys.executable, "-S", "-c", listener(str(path))]
     program = here.launch("r1n1", command, name="listener")
     try:

@@ -1,4 +1,4 @@
-"""Breaking and mending nodes, on small process trees in the place of Spark workers."""
+"""Breaking and mending nodes, on small process trees in place of Spark workers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def shared(tmp_path: Path) -> Iterator[Rig]:
 
 
 def host_of(pid: int, worker: str = "") -> HostProcess:
-    """What the process would say of itself; a start time that fits nobody if it is gone."""
+    """Return a process's identity; a start time that fits no process if it is gone."""
     identity = identify(pid)
     ticks = identity.started_ticks if identity is not None else 0
     return HostProcess(worker=worker, pid=pid, started_ticks=ticks)
@@ -257,7 +257,7 @@ time.sleep(600)
 
 
 def launched(rig: Rig, node: str, program: str = PROGRAM) -> tuple[Program, set[int]]:
-    """A program that has burnt some CPU, and its pids, a child in a session of its own included."""
+    """Launch a program that uses 0.1 s of CPU; return it with its own and its child's pid."""
     argv = [sys.executable, "-S", "-c", program]
     found = rig.workers.launch(node, argv, name="engine", env={}, files={"given": "secret"})
     return found, pids_of(found)
@@ -364,7 +364,7 @@ def test_names_that_would_lead_elsewhere_are_refused(rig: Rig) -> None:
 def test_a_prepared_kill_looks_for_nobody_before_its_first_signal(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, rack: bool
 ) -> None:
-    """However slow the walk over all processes is."""
+    """Even when the walk over all processes is slow."""
     pids = rig.made["r1w1"].pids()
     node = rig.nodes[0]
     with rig.workers.prepare(Action.KILL, [node], rack=rack) as prepared:

@@ -175,10 +175,12 @@ class DockerWorkers(Workers[DockerSlot]):
             lives: dict[str, bool] = {}
             for slot in self._slots.values():
                 up = states.get(slot.name) == "running" and not slot.cut and self._has(slot)
-                seen = self._seen(slot) if up else {}
+                hosts = {s.node.name: s.host for s in slot.shares if up and s.host is not None}
+                seen = dict(zip(hosts, self._look(slot, list(hosts.values())), strict=True))
                 for share in slot.shares:
-                    hosted = share.host is None or seen[share.node.name].reached
-                    lives[share.node.name] = up and hosted and not share.paused
+                    name = share.node.name
+                    hosted = share.host is None or (name in seen and seen[name].reached)
+                    lives[name] = up and hosted and not share.paused
             return lives
 
     def usage(self) -> dict[str, Usage]:

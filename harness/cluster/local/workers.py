@@ -9,6 +9,7 @@ neither a process group nor parentage alone would find them.
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,7 @@ class LocalProgram:
         """Take over ``child``, whose CPU time goes to ``share`` when it ends."""
         self._run, self._share, self._child = run, share, child
         self._counted = False
+        self._lock = threading.Lock()
 
     @property
     def pid(self) -> int:
@@ -84,13 +86,14 @@ class LocalProgram:
 
     def exit_code(self) -> int | None:
         process = self._child.process
-        # The kernel forgets the CPU time of an ended child with `poll`, so it is read before.
-        if process.returncode is None and (cpu_s := ended_cpu_s(process.pid)) is not None:
-            code = process.poll()
-            if code is not None and not self._counted:
-                self._counted = True
-                self._share.spent_cpu_s += cpu_s
-        return process.returncode
+        with self._lock:
+            # The kernel forgets the CPU time of an ended child with `poll`, so it is read before.
+            if process.returncode is None and (cpu_s := ended_cpu_s(process.pid)) is not None:
+                code = process.poll()
+                if code is not None and not self._counted:
+                    self._counted = True
+                    self._share.spent_cpu_s += cpu_s
+            return process.returncode
 
     @property
     def identity(self) -> ProcessIdentity | None:
