@@ -1,17 +1,39 @@
-"""The Kafka broker of a local cluster, as a child process."""
+"""The Kafka broker and the Redis server of a local cluster, as child processes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from harness.cluster.endpoints import KafkaEndpoint
+import redis
+
+from harness.cluster.endpoints import KafkaEndpoint, RedisEndpoint
 from harness.cluster.kafka import HEAP, LOG4J, STARTED, BrokerIdentity
 from harness.cluster.local.launching import LaunchedProcess, Launcher, Server, failure, free_port
 from harness.cluster.run_directory import write_private
 
+_CONFIGURATION = """\
+bind {host}
+port {port}
+protected-mode yes
+requirepass {password}
+daemonize no
+save ""
+appendonly no
+maxmemory {most_mb}mb
+maxmemory-policy noeviction
+dir "{directory}"
+"""
+
+MOST_MB = 1024
+"""Limit of Redis's memory. Beyond it, checkpoints are refused, so that the machine keeps some;
+nothing that is stored is evicted."""
+
+_READY = "Ready to accept connections"
+
 
 class KafkaBroker(Server):
-    """Formats its storage (one short JVM), then serves."""
+    """A broker that formats its storage (one short JVM) before it serves."""
 
     title = "the Kafka broker"
 
@@ -58,15 +80,12 @@ class KafkaBroker(Server):
 
     def answers(self) -> bool:
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
 
         assert self.child is not None
         if STARTED not in self.child.log_text():
             return False
-        # log_level 0: librdkafka would write a refused connection to standard error.
-        client = AdminClient({**self.endpoint.confluent(), "log_level": 0})
         try:
-            client.list_topics(timeout=5)
+            self.endpoint.admin().list_topics(timeout=5)
         except KafkaException:
             return False
         return True
@@ -85,3 +104,43 @@ class KafkaBroker(Server):
             *arguments,
         ]
         return self.launcher.spawn(name, command)
+
+
+class RedisDaemon(Server):
+    """A Redis server in memory only: checkpoints and heartbeats end with the cluster."""
+
+    title = "Redis"
+
+    def __init__(self, launcher: Launcher, *, program: Path, password: str) -> None:
+        super().__init__(launcher)
+        self._program = program
+        self._home = launcher.directory / "redis"
+        self._home.mkdir(mode=0o700)
+        self.endpoint = RedisEndpoint(host=launcher.host, port=0, password=password)
+
+    def launch(self) -> LaunchedProcess:
+        host = self.launcher.host
+        self.endpoint = replace(self.endpoint, port=free_port(host))
+        configuration = write_private(
+            self._home / "redis.conf",
+            _CONFIGURATION.format(
+                host=host,
+                port=self.endpoint.port,
+                password=self.endpoint.password,
+                directory=self._home,
+                most_mb=MOST_MB,
+            ),
+        )
+        return self.launcher.spawn("redis", [str(self._program), str(configuration)])
+
+    def answers(self) -> bool:
+        # The password goes to the port only after our own process has reported that it listens:
+        # another process that bound the port first would receive it otherwise.
+        assert self.child is not None
+        if _READY not in self.child.log_text():
+            return False
+        with self.endpoint.client(socket_timeout=5) as client:
+            try:
+                return bool(client.ping())
+            except redis.RedisError:
+                return False
