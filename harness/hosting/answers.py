@@ -60,8 +60,8 @@ class NoRoom(Exception):
 class CheckpointStore(Protocol):
     """What a store does for checkpoints; each call is atomic."""
 
-    def claim(self, task: int, term: int | None) -> bool:
-        """Refuse lower terms of ``task`` from now on; False if this one is refused. None claims
+    def fence(self, task: int, term: int | None) -> bool:
+        """Refuse lower terms of ``task`` from now on; False if this one is refused. None fences
         nothing and is never refused."""
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
@@ -77,7 +77,7 @@ class CheckpointStore(Protocol):
 class RegistryStore(Protocol):
     """What a store does for the registry; each call is atomic."""
 
-    def claim_registry(self, owner: int) -> tuple[int, object | None]:
+    def take_registry(self, owner: int) -> tuple[int, object | None]:
         """A term higher than all before (for an ``owner`` that has one, the same again), and the
         registry, None if there is none."""
 
@@ -92,8 +92,8 @@ class Output(Protocol):
     next_stable: int
     next_tentative: int
 
-    def claim(self, term: int) -> bool:
-        """Fence lower terms off; False if a higher one has claimed."""
+    def fence(self, term: int) -> bool:
+        """Fence lower terms off; False if a higher one has a fence."""
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:
         """Append once per (term, sequence); False if the term is fenced off."""
@@ -173,7 +173,7 @@ def _failed(
 def store_checkpoint(
     effect: do.StoreCheckpoint, store: CheckpointStore
 ) -> told.CheckpointStored | told.CheckpointRefused | told.CheckpointFailed:
-    """Stored; refused, because a later term has claimed the task; or failed, for lack of room."""
+    """Stored; refused, because a later term has fenced the task; or failed, for lack of room."""
     checkpoint = effect.checkpoint
     try:
         kept = store.put(checkpoint)
@@ -202,8 +202,8 @@ def store_checkpoint(
 def load_checkpoint(
     effect: do.LoadCheckpoint, store: CheckpointStore
 ) -> told.CheckpointLoaded | told.CheckpointRefused:
-    """What was stored last, or at a position; refused where a later term has claimed the task."""
-    if not store.claim(effect.task, effect.term):
+    """What was stored last, or at a position; refused where a later term has fenced the task."""
+    if not store.fence(effect.task, effect.term):
         return told.CheckpointRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
         )
@@ -232,20 +232,20 @@ def store_registry(
 
 def load_registry(effect: do.LoadRegistry, store: RegistryStore) -> told.RegistryLoaded:
     """A term for this coordinator, and what the one before it has decided."""
-    term, registry = store.claim_registry(effect.owner)
+    term, registry = store.take_registry(effect.owner)
     return told.RegistryLoaded(cause=effect.cause, term=term, registry=registry)
 
 
 # -- output --------------------------------------------------------------------------------
 
 
-def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed | told.OutputRefused:
-    """Where the partition ends; refused where a later term has claimed it."""
-    if not output.claim(effect.term):
+def fence_output(effect: do.FenceOutput, output: Output) -> told.OutputFenced | told.OutputRefused:
+    """Where the partition ends; refused where a later term has fenced it."""
+    if not output.fence(effect.term):
         return told.OutputRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
         )
-    return told.OutputClaimed(
+    return told.OutputFenced(
         cause=effect.cause,
         task=effect.task,
         incarnation=effect.incarnation,
@@ -257,7 +257,7 @@ def claim_output(effect: do.ClaimOutput, output: Output) -> told.OutputClaimed |
 def publish_output(
     effect: do.PublishOutput, output: Output
 ) -> told.OutputPublished | told.OutputRefused:
-    """Appended once; refused where a later term has claimed the partition."""
+    """Appended once; refused where a later term has fenced the partition."""
     if not output.append(effect.term, effect.sequence, effect.records):
         return told.OutputRefused(
             cause=effect.cause, task=effect.task, incarnation=effect.incarnation
@@ -287,7 +287,7 @@ EFFECTS: Mapping[type[do.Effect], Deed] = MappingProxyType(
             Place.STORE, (told.RegistryStored, told.RegistryRefused), store_registry
         ),
         do.LoadRegistry: Deed(Place.STORE, (told.RegistryLoaded,), load_registry),
-        do.ClaimOutput: Deed(Place.OUTPUT, (told.OutputClaimed, told.OutputRefused), claim_output),
+        do.FenceOutput: Deed(Place.OUTPUT, (told.OutputFenced, told.OutputRefused), fence_output),
         do.PublishOutput: Deed(
             Place.OUTPUT, (told.OutputPublished, told.OutputRefused), publish_output
         ),

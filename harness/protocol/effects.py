@@ -216,9 +216,9 @@ class ForgetCheckpoints:
 
 
 @value
-class ClaimOutput:
+class FenceOutput:
     """Fence older primaries off an output partition and read its end. Answered by
-    `OutputClaimed` or `OutputRefused`, or not at all."""
+    `OutputFenced` or `OutputRefused`, or not at all."""
 
     cause: str
     task: int
@@ -288,7 +288,7 @@ TaskEffect = (
     | RebuildState
     | StoreCheckpoint
     | LoadCheckpoint
-    | ClaimOutput
+    | FenceOutput
     | PublishOutput
 )
 Effect = (

@@ -312,8 +312,8 @@ class CheckpointLoaded:
 
 
 @value
-class OutputClaimed:
-    """Answers `ClaimOutput`: no primary with a lower term can publish any more."""
+class OutputFenced:
+    """Answers `FenceOutput`: no primary with a lower term can publish any more."""
 
     cause: str
     task: int
@@ -336,7 +336,7 @@ class OutputPublished:
 
 @value
 class OutputRefused:
-    """Answers `ClaimOutput` or `PublishOutput`: a primary with a higher term has claimed."""
+    """Answers `FenceOutput` or `PublishOutput`: a higher term has fenced it."""
 
     cause: str
     task: int
@@ -466,7 +466,7 @@ TaskAnswer = (
     | CheckpointRefused
     | CheckpointFailed
     | CheckpointLoaded
-    | OutputClaimed
+    | OutputFenced
     | OutputPublished
     | OutputRefused
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.protocol.effects import ClaimOutput, PublishOutput
+from harness.protocol.effects import FenceOutput, PublishOutput
 from harness.protocol.inputs import (
     BatchArrived,
     EpochCompleted,
-    OutputClaimed,
+    OutputFenced,
     OutputPublished,
     ProgressReported,
     ReplayRefused,
@@ -87,7 +87,7 @@ class Outlet:
         if self.held_from is not None and batch >= self.held_from:
             return
         if self.sink:
-            if self.publisher.claimed:
+            if self.publisher.owned:
                 self.publisher.stable(batch, outputs[0])
             return
         for task, payload in zip(self.downstream, outputs, strict=True):
@@ -97,7 +97,7 @@ class Outlet:
         """Send or publish what was computed from partial input."""
         assert self._speaker.term is not None, "a replica computes nothing tentative"
         if self.sink:
-            if self.publisher.claimed:
+            if self.publisher.owned:
                 self.publisher.tentative(batch, outputs[0])
             return
         for task, payload in zip(self.downstream, outputs, strict=True):
@@ -190,11 +190,11 @@ class Outlet:
         self._deliver_since(self.sent_below)
 
     def take_office(self) -> None:
-        """Begin as the primary: claim the output partition of a sink, tell the downstream tasks."""
+        """Begin as the primary: fence the output partition of a sink, tell the downstream tasks."""
         speaker = self._speaker
         assert speaker.term is not None, "only a primary takes office"
-        if self.sink and not self.publisher.claimed:
-            self._claim()
+        if self.sink and not self.publisher.owned:
+            self._fence()
         elif self.sink:
             self._deliver_since(self.publisher.next_stable)
         for task in self.downstream:
@@ -225,11 +225,11 @@ class Outlet:
 
     # -- publishing ------------------------------------------------------------------------
 
-    def _claim(self) -> None:
+    def _fence(self) -> None:
         speaker = self._speaker
         assert speaker.term is not None
         speaker.emit(
-            ClaimOutput(
+            FenceOutput(
                 cause=speaker.cause,
                 task=speaker.task,
                 incarnation=speaker.incarnation,
@@ -237,12 +237,12 @@ class Outlet:
             )
         )
 
-    def claimed(self, item: OutputClaimed, tentative: Outputs) -> None:
+    def fenced(self, item: OutputFenced, tentative: Outputs) -> None:
         """The partition is ours: publish what it lacks."""
         assert self.sink, "only a sink has a partition"
-        if self.publisher.claimed:
+        if self.publisher.owned:
             return
-        self.publisher.claim(item.next_stable, item.next_tentative)
+        self.publisher.open(item.next_stable, item.next_tentative)
         self.outbox.trim_all(self.publisher.confirmed)
         self._hold_only_corrections()
         self._deliver_since(item.next_stable)
@@ -250,7 +250,7 @@ class Outlet:
             self.publisher.tentative(batch, tentative[batch][0])
 
     def _hold_only_corrections(self) -> None:
-        """A tentative output that the claim came too late for may have been redone since. Then the
+        """A tentative output that the fence came too late for may have been redone since. Then the
         partition has no version of that batch, so its stable output corrects nothing, and must not
         wait. It goes out now, with those before it; what is computed from here on is held."""
         outputs = self.outbox.outputs
@@ -283,8 +283,8 @@ class Outlet:
     def repeat(self) -> None:
         """A sink asks its partition again for what was not answered."""
         if self.sink and self._speaker.term is not None:
-            if not self.publisher.claimed:
-                self._claim()
+            if not self.publisher.owned:
+                self._fence()
             elif self.publisher.in_flight:
                 self._append()
 

@@ -1,17 +1,17 @@
-"""An output partition: fenced by claims in the log itself, so that any reader sees the same.
+"""An output partition: fenced in the log itself, so that any reader sees the same.
 
 A log that only appends has no server that could refuse an old primary's write. So what is
 written says who wrote it, and every reader (the collector, the host of a sink, the simulator)
 follows the same rules:
 
-* an `OutputClaim` counts unless a claim with a higher term stands before it;
-* an `OutputBatch` counts if its term is that of the last claim that counts, and its sequence
-  number is the next of that term: what an older primary writes behind a newer one's claim, and
+* an `OutputFence` counts unless a fence with a higher term stands before it;
+* an `OutputBatch` counts if its term is that of the last fence that counts, and its sequence
+  number is the next of that term: what an older primary writes behind a newer one's fence, and
   what was appended twice because an answer got lost, is dropped;
 * the records of a batch that counts come all or none, in order.
 
-A sink's host claims by appending a claim and reading the partition up to it; it knows its own
-publication to be in the partition once it has read it there.
+A sink's host fences by appending an `OutputFence` and reading the partition up to it. A
+publication of its own is in the partition once the host has read it there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.protocol.values import value
 
 
 @value
-class OutputClaim:
+class OutputFence:
     """From here on only ``term`` may write."""
 
     term: int
@@ -40,7 +40,7 @@ class OutputBatch:
     records: tuple[OutputRecord, ...]
 
 
-OutputEntry = OutputClaim | OutputBatch
+OutputEntry = OutputFence | OutputBatch
 
 
 class OutputReader:
@@ -50,7 +50,7 @@ class OutputReader:
 
     def __init__(self) -> None:
         self.term = -1
-        """Of the last claim that counts."""
+        """Of the last fence that counts."""
         self.sequence = 0
         """Of the last batch of that term."""
         self.next_stable = 0
@@ -60,7 +60,7 @@ class OutputReader:
 
     def accept(self, entry: OutputEntry) -> tuple[OutputRecord, ...]:
         """The records of the next entry of the partition, if it counts."""
-        if isinstance(entry, OutputClaim):
+        if isinstance(entry, OutputFence):
             if entry.term > self.term:
                 self.term, self.sequence = entry.term, 0
             return ()
@@ -102,9 +102,9 @@ class OutputPartition(OutputReader):
         self.records: list[Published] = []
         """What counts, for whoever looks at the partition."""
 
-    def claim(self, term: int) -> bool:
-        """Fence lower terms off; False if a higher one has claimed."""
-        self.accept(OutputClaim(term=term))
+    def fence(self, term: int) -> bool:
+        """Fence lower terms off; False if a higher term has a fence."""
+        self.accept(OutputFence(term=term))
         return term == self.term
 
     def append(self, term: int, sequence: int, records: tuple[OutputRecord, ...]) -> bool:

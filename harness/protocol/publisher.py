@@ -3,8 +3,8 @@
 The partition is the only place where a reader sees what a task produced, so the rules stand
 here: a stable output is appended once, in batch order, and never undone; before a stable output
 of a batch whose tentative one stands, an undo voids every tentative output from there on.
-A new primary first claims the partition, which fences older ones off and tells where it ends,
-so nothing needs to be remembered across a failure.
+A new primary first fences the partition: older ones can no longer write, and it learns where the
+output ends, so nothing needs to be remembered across a failure.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class Publisher:
     """What is in the partition, and what waits to be appended to it."""
 
     __slots__ = (
-        "claimed", "confirmed", "in_flight", "next_stable", "next_tentative", "queue", "sequence",
+        "confirmed", "in_flight", "next_stable", "next_tentative", "owned", "queue", "sequence",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.claimed = False
+        self.owned = False
         self.next_stable = 0
         """The first batch whose stable output was neither appended nor queued."""
         self.next_tentative = 0
@@ -32,17 +32,17 @@ class Publisher:
         self.in_flight: tuple[OutputRecord, ...] = ()
         self.sequence = 0
 
-    def claim(self, next_stable: int, next_tentative: int) -> None:
+    def open(self, next_stable: int, next_tentative: int) -> None:
         """The partition is ours, and ends there."""
-        assert not self.claimed, "an output partition is claimed once per term"
+        assert not self.owned, "an output partition is fenced once per term"
         assert not self.queue, "something was queued for a partition of another"
-        self.claimed = True
+        self.owned = True
         self.next_stable = self.confirmed = next_stable
         self.next_tentative = max(next_tentative, next_stable)
 
     def stable(self, batch: int, payload: Payload) -> None:
         """Queue a batch's final output, after an undo if tentative output stands in its place."""
-        assert self.claimed, "publishing needs a claim"
+        assert self.owned, "publishing needs a fence"
         if batch < self.next_stable:
             return  # an earlier primary has published it
         assert batch == self.next_stable, f"batch {batch} after {self.next_stable - 1}: a gap"
@@ -53,7 +53,7 @@ class Publisher:
 
     def tentative(self, batch: int, payload: Payload) -> None:
         """Queue a tentative output, unless one of that batch stands already."""
-        assert self.claimed, "publishing needs a claim"
+        assert self.owned, "publishing needs a fence"
         if batch >= self.next_tentative:
             self.queue.append(OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=payload))
             self.next_tentative = batch + 1
@@ -81,6 +81,6 @@ class Publisher:
     def validate(self) -> None:
         """Assert what no sequence of outputs may break."""
         assert self.confirmed <= self.next_stable <= self.next_tentative, "the output's ends cross"
-        assert self.claimed or not self.queue, "output was queued without a claim"
-        assert self.claimed or not self.in_flight, "output was sent without a claim"
+        assert self.owned or not self.queue, "output was queued without a fence"
+        assert self.owned or not self.in_flight, "output was sent without a fence"
         assert self.sequence or not self.in_flight, "output is on its way, and has no number"

@@ -56,7 +56,7 @@ from harness.protocol.inputs import (
     CopyPromoted,
     CopyReport,
     EpochCompleted,
-    OutputClaimed,
+    OutputFenced,
     OutputPublished,
     OutputRefused,
     ProgressReported,
@@ -335,8 +335,8 @@ class TaskMachine:
 
     # -- output ----------------------------------------------------------------------------
 
-    def _output_claimed(self, item: OutputClaimed) -> None:
-        self.outlet.claimed(item, self.computation.uncorrected)
+    def _output_fenced(self, item: OutputFenced) -> None:
+        self.outlet.fenced(item, self.computation.uncorrected)
 
     def _output_published(self, item: OutputPublished) -> None:
         if self.outlet.published(item):
@@ -390,7 +390,7 @@ _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
     CheckpointRefused: lambda copy, item: copy.life.fenced(item),
     CheckpointFailed: lambda copy, item: copy.durability.refused(item),
     CheckpointLoaded: lambda copy, item: copy.life.loaded(item),
-    OutputClaimed: TaskMachine._output_claimed,
+    OutputFenced: TaskMachine._output_fenced,
     OutputPublished: TaskMachine._output_published,
     OutputRefused: lambda copy, item: copy.life.fenced(item),
     TimerFired: TaskMachine._timer_fired,

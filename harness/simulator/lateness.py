@@ -22,10 +22,10 @@ needless-tentative.)
 
 *Sends at once.* The first version of a batch, stable or tentative, leaves for every downstream
 task when it has been computed; a sink appends it when it has been computed or, if that comes
-later, when the partition has been claimed and the records before it are confirmed.
+later, when the partition has been fenced and the records before it are confirmed.
 
 *Takes over at once.* A replica that is promoted, and has its state, tells its downstream tasks, or
-claims its partition, with the order. An order of an earlier coordinator than the one that gave
+fences its partition, with the order. An order of an earlier coordinator than the one that gave
 its node the last order promotes nobody.
 
 *Closes in time.* The coordinator is responsible for that; `closings` checks it.
@@ -64,7 +64,7 @@ NOTED = frozenset(
         told.UpstreamClosed,
         told.CheckpointLoaded,
         told.StateRebuilt,
-        told.OutputClaimed,
+        told.OutputFenced,
         told.OutputPublished,
         told.BatchProcessed,
     }
@@ -181,7 +181,7 @@ class Lateness(Observer):
         primary = speaker.term is not None
         if first is not None and primary:
             self._check_sent(task, waiting, first, effects)
-        if waiting.claimed and waiting.publishing is None and waiting.unpublished:
+        if waiting.owned and waiting.publishing is None and waiting.unpublished:
             raise InvariantBroken(
                 NAME,
                 f"{self._wiring.names[task]} on node {number} keeps its output of batch "
@@ -212,8 +212,8 @@ class Lateness(Observer):
             case told.StateRebuilt():
                 if item.ticket == waiting.stable_ticket:
                     waiting.stable_ticket = None
-            case told.OutputClaimed():
-                waiting.claim(item)
+            case told.OutputFenced():
+                waiting.open(item)
             case told.OutputPublished():
                 if item.sequence == waiting.publishing:
                     waiting.publishing = None
@@ -235,9 +235,9 @@ class Lateness(Observer):
             for effect in effects
             if isinstance(effect, do.Send) and isinstance(effect.message, told.UpstreamResumed)
         }
-        claims = waiting.claimed or any(isinstance(effect, do.ClaimOutput) for effect in effects)
+        fences = waiting.owned or any(isinstance(effect, do.FenceOutput) for effect in effects)
         below = self._wiring.downstream[task]
-        if not resumed.issuperset(below) or not (below or claims):
+        if not resumed.issuperset(below) or not (below or fences):
             raise InvariantBroken(
                 NAME, f"{self._wiring.names[task]} takes over and does not begin to send"
             )

@@ -87,8 +87,8 @@ class Servers:
 
     # -- output ----------------------------------------------------------------------------
 
-    def ask_output(self, node: SimulatedNode, effect: do.ClaimOutput | do.PublishOutput) -> None:
-        """Claim a sink's partition or append to it."""
+    def ask_output(self, node: SimulatedNode, effect: do.FenceOutput | do.PublishOutput) -> None:
+        """Fence a sink's partition or append to it."""
         partition = self.partitions[effect.task]
         latency = self._options.network.log_us
         self._request(node, latency, effect, lambda: None if self.log_away else partition)

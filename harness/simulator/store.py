@@ -20,8 +20,8 @@ class Store:
         self.full = 0
         """By how many faults it has no room for checkpoints."""
 
-    def claim(self, task: int, term: int | None) -> bool:
-        """Refuse lower terms from now on; False if this one is refused. None claims nothing."""
+    def fence(self, task: int, term: int | None) -> bool:
+        """Refuse lower terms from now on; False if this one is refused. None fences nothing."""
         if term is None:
             return True
         if term < self._terms.get(task, -1):
@@ -31,7 +31,7 @@ class Store:
 
     def put(self, checkpoint: Checkpoint) -> bool:
         """Keep ``checkpoint``; False if its term is refused. Raises `NoRoom`."""
-        if not self.claim(checkpoint.task, checkpoint.term):
+        if not self.fence(checkpoint.task, checkpoint.term):
             return False
         if self.full:
             raise NoRoom("the simulated store is full")
@@ -58,7 +58,7 @@ class Store:
             return kept.get(position)
         return kept[max(kept)] if kept else None
 
-    def claim_registry(self, owner: int) -> tuple[int, object | None]:
+    def take_registry(self, owner: int) -> tuple[int, object | None]:
         """Give ``owner`` a term of its own, and what is stored."""
         term = self.registry_terms.setdefault(owner, len(self.registry_terms) + 1)
         return term, self.registry

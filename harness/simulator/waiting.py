@@ -11,7 +11,6 @@ class Waiting:
     """Kept by `harness.simulator.lateness` from what a copy is told and asks for."""
 
     __slots__ = (
-        "claimed",
         "closed",
         "due",
         "first",
@@ -20,6 +19,7 @@ class Waiting:
         "lead",
         "offset",
         "on_time",
+        "owned",
         "parts",
         "publishing",
         "reached",
@@ -63,13 +63,13 @@ class Waiting:
         """Upstream task to the term below which it is closed."""
         self.due: int | None = None
         """When the next batch must have been begun; None while it need not begin any."""
-        self.claimed = False
+        self.owned = False
         self.publishing: int | None = None
         """The records that are on their way to the partition, by sequence number."""
         self.unpublished: set[int] = set()
         self.stands = 0
         """Of every batch before this one a version stands in the partition, as far as the copy can
-        know: from its claim, and from what it has appended since. What a later primary does there
+        know: from its fence, and from what it has appended since. What a later primary does there
         it does not see; it is fenced off then, and may not have heard of that."""
 
     @property
@@ -121,9 +121,9 @@ class Waiting:
         if self.terms.get(upstream, -1) <= before and not back:
             self.closed[upstream] = max(before, self.closed.get(upstream, -1))
 
-    def claim(self, item: told.OutputClaimed) -> None:
+    def open(self, item: told.OutputFenced) -> None:
         """The partition is the copy's, and ends there."""
-        self.claimed, self.stands = True, item.next_tentative
+        self.owned, self.stands = True, item.next_tentative
         self.unpublished = {batch for batch in self.unpublished if batch >= self.stands}
 
     def publish(self, effect: do.PublishOutput) -> None:

@@ -11,17 +11,17 @@ from tests.protocol.clusters import CAUSE, Cluster, node, report, sent
 
 def test_the_store_gives_every_owner_a_higher_term_and_the_same_one_again() -> None:
     store = Store()
-    assert [store.claim_registry(owner)[0] for owner in (7, 9, 7, 8, 9)] == [1, 2, 1, 3, 2]
+    assert [store.take_registry(owner)[0] for owner in (7, 9, 7, 8, 9)] == [1, 2, 1, 3, 2]
 
 
 def test_the_store_takes_nothing_from_a_term_that_is_not_the_highest() -> None:
     store = Store()
-    store.claim_registry(7)
+    store.take_registry(7)
     assert store.put_registry(1, 1, "first") is None
     assert store.put_registry(1, 1, "again") is None, "the answer was lost: that is no harm"
-    store.claim_registry(8)
+    store.take_registry(8)
     assert store.put_registry(1, 2, "late") == 2
-    assert store.claim_registry(8) == (2, "first")
+    assert store.take_registry(8) == (2, "first")
 
 
 def test_a_coordinator_whose_registry_is_refused_steps_down() -> None:

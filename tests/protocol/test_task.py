@@ -401,7 +401,7 @@ def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
 
 def test_a_replica_of_a_later_plan_is_told_of_progress_too() -> None:
     t = TaskUnderTest(3, wiring=chain(3), replicated=())
-    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
     t.done(only(t.batch(0, 2), do.ProcessBatch))
     t.tell(told.OutputPublished(cause=CAUSE, task=3, incarnation=1, sequence=1))
     effects = t.tick(now=t.scheme.trim_every_us)
@@ -451,17 +451,17 @@ class Holder:
 # -- tentative -----------------------------------------------------------------------------
 
 
-def join_of_two(*, claims: bool = True, **rules: Any) -> TaskUnderTest:
-    """A sink with two upstream tasks, 0 and 1, and, if it ``claims``, its output partition."""
+def join_of_two(*, fences: bool = True, **rules: Any) -> TaskUnderTest:
+    """A sink with two upstream tasks, 0 and 1, and, if it ``fences``, its output partition."""
     wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
     t = TaskUnderTest(2, wiring=wiring, tentative=Tentative(**rules), every=50)
-    if claims:
-        t.tell(claimed())
+    if fences:
+        t.tell(fenced())
     return t
 
 
-def claimed(next_tentative: int = 0) -> told.OutputClaimed:
-    return told.OutputClaimed(
+def fenced(next_tentative: int = 0) -> told.OutputFenced:
+    return told.OutputFenced(
         cause=CAUSE, task=2, incarnation=1, next_stable=0, next_tentative=next_tentative
     )
 
@@ -621,10 +621,10 @@ def test_corrections_may_wait_until_the_task_is_stable() -> None:
     ]
 
 
-def redoing_before_its_claim() -> tuple[TaskUnderTest, do.ProcessBatch]:
+def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
     """It has computed batches 0 and 1 without upstream task 1, has redone batch 0, and redoes
-    batch 1, while the answer to its claim has not come."""
-    t = join_of_two(claims=False, corrections=Corrections.DONE)
+    batch 1, while the answer to its fence has not come."""
+    t = join_of_two(fences=False, corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
     t.done(only(t.batch(1, 0), do.ProcessBatch))
@@ -637,27 +637,27 @@ def redoing_before_its_claim() -> tuple[TaskUnderTest, do.ProcessBatch]:
 
 
 def test_what_no_reader_has_seen_is_not_held_as_a_correction() -> None:
-    t, redo = redoing_before_its_claim()
-    assert publishes(t.tell(claimed())) == [("stable", 0), ("tentative", 1)]
+    t, redo = redoing_before_its_fence()
+    assert publishes(t.tell(fenced())) == [("stable", 0), ("tentative", 1)]
     confirm(t)
     assert publishes(t.done(redo)) == [("undo", 1), ("stable", 1)]
 
 
-def test_a_correction_of_an_older_primarys_output_waits_although_the_claim_came_late() -> None:
-    t, redo = redoing_before_its_claim()
-    assert publishes(t.tell(claimed(next_tentative=1))) == [("tentative", 1)]
+def test_a_correction_of_an_older_primarys_output_waits_although_the_fence_came_late() -> None:
+    t, redo = redoing_before_its_fence()
+    assert publishes(t.tell(fenced(next_tentative=1))) == [("tentative", 1)]
     confirm(t)
     assert publishes(t.done(redo)) == [("undo", 0), ("stable", 0), ("stable", 1)]
 
 
 def test_a_correction_goes_out_early_if_a_first_version_must_stand_behind_it() -> None:
     """Batch 1 has no version in the partition, and batch 0 must stand before it."""
-    t, redo = redoing_before_its_claim()
+    t, redo = redoing_before_its_fence()
     t.batch(2, 0)
     t.batch(2, 1, term=5)
     effects = t.done(redo)
     assert publishes(effects) == []
-    assert publishes(t.tell(claimed(next_tentative=1))) == [
+    assert publishes(t.tell(fenced(next_tentative=1))) == [
         ("undo", 0),
         ("stable", 0),
         ("stable", 1),
@@ -727,7 +727,7 @@ def test_a_tentative_batch_of_an_older_primary_is_dropped() -> None:
 
 def test_a_violation_tells_its_story() -> None:
     t = TaskUnderTest(3, wiring=chain(3))
-    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
     t.machine.computation.position = -3  # as no sequence of inputs would
     with pytest.raises(ProtocolViolation) as caught:
         t.batch(0, 2)
@@ -782,7 +782,7 @@ def test_going_ahead_copies_the_state_whatever_was_copied_before() -> None:
 
 def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> None:
     t = TaskUnderTest(3)
-    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
     first = only(t.done(only(t.batch(0, 2), do.ProcessBatch)), do.PublishOutput)
     t.done(only(t.batch(1, 2), do.ProcessBatch))
     refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=5)
@@ -798,7 +798,7 @@ def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
     """It took over where its partition was further than itself, and lacks input that is gone: the
     checkpoint from before it holds a window of output that nobody will acknowledge any more."""
     t = TaskUnderTest(3, window=4)
-    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=6, next_tentative=6))
+    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=6, next_tentative=6))
     refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=6)
     only(t.tell(refused), do.LoadCheckpoint)
     checkpoint = told.Checkpoint(
@@ -820,7 +820,7 @@ def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() ->
     """What it publishes is not held back by the store; what it is sent is, by epochs that are
     completed without it."""
     t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
-    t.tell(told.OutputClaimed(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
+    t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
     for batch in range(4):
         effects = t.done(only(t.batch(batch, 2), do.ProcessBatch))
         published = only(effects, do.PublishOutput)

@@ -178,9 +178,9 @@ class Walk:
             cause="walk", task=SINK, incarnation=1, ticket=effect.ticket, state=state
         )
 
-    def _claim(self, effect: do.ClaimOutput) -> Any:
-        self.partition.claim(effect.term)
-        return told.OutputClaimed(
+    def _fence(self, effect: do.FenceOutput) -> Any:
+        self.partition.fence(effect.term)
+        return told.OutputFenced(
             cause="walk", task=SINK, incarnation=1,
             next_stable=self.partition.next_stable, next_tentative=self.partition.next_tentative,
         )  # fmt: skip
@@ -255,7 +255,7 @@ class Walk:
 _ANSWERS: dict[type, Callable[[Walk, Any], Any]] = {
     do.ProcessBatch: Walk._process,
     do.RebuildState: Walk._rebuild,
-    do.ClaimOutput: Walk._claim,
+    do.FenceOutput: Walk._fence,
     do.PublishOutput: Walk._publish,
     do.StoreCheckpoint: Walk._store,
     do.LoadCheckpoint: Walk._load,

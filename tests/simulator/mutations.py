@@ -327,7 +327,7 @@ _stable = Publisher.stable
 def calls_it_stable(self: Outlet, batch: int, outputs: tuple[Any, ...]) -> None:
     for task, payload in zip(self.downstream, outputs, strict=not self.sink):
         self._send(task, None, batch, payload, stable=True)
-    if self.sink and self.publisher.claimed:
+    if self.sink and self.publisher.owned:
         self.publisher.tentative(batch, outputs[0])
 
 
@@ -435,11 +435,11 @@ def takes_over_silently(self: Any, item: Any) -> None:
     self._speaker.term = item.term
 
 
-def claims_too_much(self: Publisher, next_stable: int, next_tentative: int) -> None:
-    _claim(self, next_stable + 1, max(next_tentative, next_stable + 1))
+def opens_too_far(self: Publisher, next_stable: int, next_tentative: int) -> None:
+    _open(self, next_stable + 1, max(next_tentative, next_stable + 1))
 
 
-_claim = Publisher.claim
+_open = Publisher.open
 
 
 def trims_beyond_the_epoch(self: Any, item: Any) -> None:
@@ -559,7 +559,7 @@ MUTATIONS = (
     Mutation("process what is to be delayed", TentativeRun, "due_at", does_not_delay, TENTATIVE, 1),
     Mutation("put a tentative part in a stable one's place", Inbox, "put_tentative", replaces_stable_parts, TENTATIVE, 20),
     Mutation("take over without sending what was held back", Lifecycle, "promoted", takes_over_silently, REPLICAS, 0),
-    Mutation("take a batch for published that is not", Publisher, "claim", claims_too_much, LOCAL, 0),
+    Mutation("take a batch for published that is not", Publisher, "open", opens_too_far, LOCAL, 0),
     Mutation("trim behind the fastest neighbour", Outbox, "oldest", property(lambda box: max(box.acknowledged)), LOCAL, 3),
     Mutation("trim beyond the epoch", Outlet, "epoch_completed", trims_beyond_the_epoch, ("global", "replay"), 24),
     Mutation("put both copies on one node", Spread, "choose", any_node, REPLICAS, 7),
@@ -569,7 +569,7 @@ MUTATIONS = (
     Mutation("let a copy whose operator raised be", Assignments, "wanted", gives_up_nothing, LOCAL, 20),
     Mutation("tell nobody again how far to trim", Inlet, "request_missing", tells_once_how_far_to_trim, LOCAL, 3),
     Mutation("a registry that any coordinator writes", Store, "put_registry", lets_every_coordinator_store, LOCAL, 38),
-    Mutation("a store that does not fence", Store, "claim", lets_everybody_store, LOCAL, 174),
+    Mutation("a store that does not fence", Store, "fence", lets_everybody_store, LOCAL, 174),
     Mutation("an output partition that does not fence", OutputReader, "accept", lets_everybody_append, LOCAL, 3),
 )  # fmt: skip
 

@@ -147,23 +147,23 @@ def sink() -> Waiting:
     return Waiting(order, 1, 1000, Tentative())
 
 
-def claimed(next_tentative: int) -> told.OutputClaimed:
-    return told.OutputClaimed(
+def fenced(next_tentative: int) -> told.OutputFenced:
+    return told.OutputFenced(
         cause="test", task=3, incarnation=6, next_stable=20, next_tentative=next_tentative
     )
 
 
 def test_a_sink_owes_what_it_does_not_know_to_be_in_its_partition() -> None:
-    """It is told with its claim; what a later primary takes back there, it is not told."""
+    """It is told with its fence; what a later primary takes back there, it is not told."""
     waiting = sink()
     waiting.unpublished = {20, 21, 22}
-    waiting.claim(claimed(next_tentative=22))
+    waiting.open(fenced(next_tentative=22))
     assert (waiting.unpublished, waiting.stands) == ({22}, 22)
 
 
 def test_what_a_sink_appends_stands_until_it_takes_it_back() -> None:
     waiting = sink()
-    waiting.claim(claimed(next_tentative=22))
+    waiting.open(fenced(next_tentative=22))
     waiting.unpublished = {20}
     undo = do.OutputRecord(kind=do.Kind.UNDO, batch=20)
     stable = do.OutputRecord(kind=do.Kind.STABLE, batch=20, payload="out")

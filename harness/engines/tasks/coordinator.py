@@ -168,7 +168,7 @@ class Deciding:
         self._run(self._get(effect))
 
     async def _get(self, effect: do.LoadRegistry) -> None:
-        term, found = await self._store.claim_registry(effect.owner)
+        term, found = await self._store.take_registry(effect.owner)
         registry = None if found is None else decode(found)
         self.tell(told.RegistryLoaded(cause=effect.cause, term=term, registry=registry))
 

@@ -237,7 +237,7 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
     do.RebuildState: Hosted._rebuild,
     do.StoreCheckpoint: Hosted._store_checkpoint,
     do.LoadCheckpoint: Hosted._load_checkpoint,
-    do.ClaimOutput: Hosted._ask_output,
+    do.FenceOutput: Hosted._ask_output,
     do.PublishOutput: Hosted._ask_output,
     do.ReadSource: Hosted._read_source,
     do.ReadOn: Hosted._read_on,
@@ -254,7 +254,7 @@ class Answered:
         self.full: StoreFull | None = None
         self.checkpoint: told.Checkpoint | None = None
 
-    def claim(self, task: int, term: int | None) -> bool:
+    def fence(self, task: int, term: int | None) -> bool:
         return self.accepted
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
