@@ -21,9 +21,6 @@ from typing import Any, Protocol
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.operators import TaskOperator
-from harness.protocol.values import maker
-
-_BatchProcessed = maker(told.BatchProcessed)
 
 
 class Place(StrEnum):
@@ -121,7 +118,7 @@ def process(
         state, outputs = operator.process(effect.state, effect.batch, effect.inputs)
     except Exception:  # whatever a user's code raises is the protocol's business
         return _failed(effect, effect.run, effect.batch)
-    return _BatchProcessed(
+    return told.BatchProcessed(
         cause=effect.cause,
         task=effect.task,
         incarnation=effect.incarnation,

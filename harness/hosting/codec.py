@@ -37,12 +37,13 @@ import struct
 import types
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -335,7 +336,8 @@ _CLASSES = {
     kind
     for module in (inputs, effects, output, registry, scheme, wiring)
     for kind in vars(module).values()
-    if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__
+    if isinstance(kind, type) and kind.__module__ == module.__name__
+    if is_dataclass(kind) or issubclass(kind, msgspec.Struct)
 }
 KINDS: dict[str, type] = {
     kind.__name__: kind for kind in sorted(_CLASSES, key=lambda kind: kind.__name__)
@@ -404,8 +406,7 @@ def _list(value: Json) -> list[Json]:
 
 
 def _fields(kind: type) -> Shape:
-    hints = get_type_hints(kind)
-    shapes = {field.name: _shape(hints[field.name]) for field in fields(kind)}
+    shapes = {name: _shape(hint) for name, hint in get_type_hints(kind).items()}
 
     def write(value: Any, parts: list[bytes]) -> Json:
         return {name: shape.write(getattr(value, name), parts) for name, shape in shapes.items()}

@@ -24,9 +24,7 @@ from harness.protocol.phases import Mode
 from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.scheme import Corrections, Policy, Tentative
 from harness.protocol.speaker import Speaker
-from harness.protocol.values import maker
 
-_ProcessBatch, _SetTimer = maker(ProcessBatch), maker(SetTimer)
 NOTHING: Mapping[int, tuple[Payload, ...]] = {}
 
 
@@ -165,7 +163,7 @@ class Computation:
         copies: bool,
     ) -> None:
         self._speaker.emit(
-            _ProcessBatch(
+            ProcessBatch(
                 cause=self._speaker.cause,
                 task=self._speaker.task,
                 incarnation=self._speaker.incarnation,
@@ -269,7 +267,7 @@ class Computation:
         if now < due < FOREVER and run.timer_at != due:
             run.timer_at = due
             key = ("due", self._speaker.task)
-            self._speaker.emit(_SetTimer(cause=self._speaker.cause, at=due, key=key))
+            self._speaker.emit(SetTimer(cause=self._speaker.cause, at=due, key=key))
 
     def _process_tentative(
         self, run: TentativeRun, batch: int, inputs: tuple[Payload | None, ...]

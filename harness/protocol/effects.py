@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from harness.protocol.inputs import Checkpoint, HeartbeatReceived, Order, Run, TaskMessage
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Method
-from harness.protocol.values import value
 
 
 class Kind(StrEnum):
@@ -26,8 +27,7 @@ class Kind(StrEnum):
     """Every tentative output from this batch on is void."""
 
 
-@value
-class OutputRecord:
+class OutputRecord(Struct, frozen=True, kw_only=True):
     """One record of an output partition."""
 
     kind: Kind
@@ -56,8 +56,7 @@ class CopyEvent(StrEnum):
     """The coordinator gives it up, a primary; ``why`` says what it has noticed."""
 
 
-@value
-class NoteCopy:
+class NoteCopy(Struct, frozen=True, kw_only=True):
     """Report what became of a copy: for the records, and for routing. Needs no answer.
 
     A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from what
@@ -79,8 +78,7 @@ class NoteCopy:
     """For LOST, the node that had it."""
 
 
-@value
-class Send:
+class Send(Struct, frozen=True, kw_only=True):
     """Deliver ``message`` to the copies of a task: all of them, or only one. May get lost."""
 
     cause: str
@@ -89,8 +87,7 @@ class Send:
     message: TaskMessage
 
 
-@value
-class SendOrder:
+class SendOrder(Struct, frozen=True, kw_only=True):
     """Deliver an order to a node. May get lost."""
 
     cause: str
@@ -98,16 +95,14 @@ class SendOrder:
     order: Order
 
 
-@value
-class SendHeartbeat:
+class SendHeartbeat(Struct, frozen=True, kw_only=True):
     """Deliver a heartbeat to the coordinator. May get lost."""
 
     cause: str
     heartbeat: HeartbeatReceived
 
 
-@value
-class SetTimer:
+class SetTimer(Struct, frozen=True, kw_only=True):
     """Answered by `TimerFired` once ``now`` has reached ``at``."""
 
     cause: str
@@ -115,8 +110,7 @@ class SetTimer:
     key: tuple[str, int]
 
 
-@value
-class ReadSource:
+class ReadSource(Struct, frozen=True, kw_only=True):
     """Read the batches from ``from_batch`` to ``below``, which is left out, of a log partition.
     Answered by `SourceRead`, once a batch; it replaces what the same copy asked for before."""
 
@@ -127,8 +121,7 @@ class ReadSource:
     below: int
 
 
-@value
-class ReadOn:
+class ReadOn(Struct, frozen=True, kw_only=True):
     """Where the copy reads already, go on to ``below``. Answered by `SourceRead`."""
 
     cause: str
@@ -137,8 +130,7 @@ class ReadOn:
     below: int
 
 
-@value
-class StopReading:
+class StopReading(Struct, frozen=True, kw_only=True):
     """This copy reads its log partition no more. Needs no answer."""
 
     cause: str
@@ -146,8 +138,7 @@ class StopReading:
     incarnation: int
 
 
-@value
-class ProcessBatch:
+class ProcessBatch(Struct, frozen=True, kw_only=True):
     """Run the operator. Answered by `BatchProcessed` or `BatchFailed`, always, unless the node
     dies."""
 
@@ -165,8 +156,7 @@ class ProcessBatch:
     with `Method.UNDO` for the markers in the streams that say which input rebuilds it."""
 
 
-@value
-class RebuildState:
+class RebuildState(Struct, frozen=True, kw_only=True):
     """Process ``inputs`` from ``state`` on and throw the output away. Answered by
     `StateRebuilt` or `BatchFailed`, always, unless the node dies."""
 
@@ -183,8 +173,7 @@ class RebuildState:
     """How many tentative batches become void: with `Method.UNDO` their history is read back."""
 
 
-@value
-class StoreCheckpoint:
+class StoreCheckpoint(Struct, frozen=True, kw_only=True):
     """Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
 
     cause: str
@@ -194,8 +183,7 @@ class StoreCheckpoint:
     """Once it is stored, the task's checkpoints before this position can be forgotten."""
 
 
-@value
-class LoadCheckpoint:
+class LoadCheckpoint(Struct, frozen=True, kw_only=True):
     """Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
 
     cause: str
@@ -207,16 +195,14 @@ class LoadCheckpoint:
     """Exactly this checkpoint; None for the latest."""
 
 
-@value
-class ForgetCheckpoints:
+class ForgetCheckpoints(Struct, frozen=True, kw_only=True):
     """No task will go back to a checkpoint before ``below``. Needs no answer."""
 
     cause: str
     below: int
 
 
-@value
-class FenceOutput:
+class FenceOutput(Struct, frozen=True, kw_only=True):
     """Fence older primaries off an output partition and read its end. Answered by
     `OutputFenced` or `OutputRefused`, or not at all."""
 
@@ -226,8 +212,7 @@ class FenceOutput:
     term: int
 
 
-@value
-class PublishOutput:
+class PublishOutput(Struct, frozen=True, kw_only=True):
     """Append to an output partition, all or nothing, once per (term, sequence). Answered by
     `OutputPublished` or `OutputRefused`, or not at all."""
 
@@ -239,8 +224,7 @@ class PublishOutput:
     records: tuple[OutputRecord, ...]
 
 
-@value
-class StoreRegistry:
+class StoreRegistry(Struct, frozen=True, kw_only=True):
     """Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or
     not at all."""
 
@@ -250,8 +234,7 @@ class StoreRegistry:
     registry: object
 
 
-@value
-class LoadRegistry:
+class LoadRegistry(Struct, frozen=True, kw_only=True):
     """Read the registry, and have a term that is higher than all before; the same again for an
     ``owner`` that has asked before. Answered by `RegistryLoaded`, or not at all."""
 
@@ -259,8 +242,7 @@ class LoadRegistry:
     owner: int
 
 
-@value
-class EndRun:
+class EndRun(Struct, frozen=True, kw_only=True):
     """A batch fails wherever it is processed: nothing the protocol can do will help."""
 
     cause: str
@@ -268,8 +250,7 @@ class EndRun:
     """Which task, batch and nodes, and the last traceback."""
 
 
-@value
-class StepDown:
+class StepDown(Struct, frozen=True, kw_only=True):
     """There is a later coordinator: this one has done its work, and its process may end."""
 
     cause: str

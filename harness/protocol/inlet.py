@@ -9,12 +9,10 @@ from harness.protocol.inbox import Inbox
 from harness.protocol.inputs import LOG, BatchesAcknowledged, ReplayRequested
 from harness.protocol.operators import Payload
 from harness.protocol.speaker import Speaker
-from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring
 
 READ_AHEAD = 64
 """The most batches that a source has read and not processed, or asked for."""
-_BatchesAcknowledged, _ReplayRequested = maker(BatchesAcknowledged), maker(ReplayRequested)
 
 
 class Needs(NamedTuple):
@@ -99,7 +97,7 @@ class Inlet:
     def _acknowledge(self, index: int, below: int) -> None:
         if not self.source:
             speaker, task = self._speaker, self.upstream[index]
-            message = _BatchesAcknowledged(
+            message = BatchesAcknowledged(
                 cause=speaker.cause, task=task, downstream=speaker.task, below=below
             )
             speaker.tell(task, None, message)
@@ -115,7 +113,7 @@ class Inlet:
         speaker.tell(
             self.upstream[index],
             None,
-            _ReplayRequested(
+            ReplayRequested(
                 cause=speaker.cause,
                 task=self.upstream[index],
                 downstream=speaker.task,

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 from harness.protocol.operators import Payload, State
-from harness.protocol.values import value
 
 LOG = -1
 """Stands for a source task's log partition where an upstream task is named."""
@@ -31,8 +32,7 @@ STABLE, TENTATIVE = Run
 """For what is asked with every batch (as in `harness.protocol.phases`)."""
 
 
-@value
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """What a copy stores so that another one can go on from there."""
 
     task: int
@@ -50,8 +50,7 @@ class Checkpoint:
 # -- messages between tasks ----------------------------------------------------------------
 
 
-@value
-class BatchArrived:
+class BatchArrived(Struct, frozen=True, kw_only=True):
     """One batch from one upstream task: its data and "no more of this batch from me" in one."""
 
     cause: str
@@ -65,8 +64,7 @@ class BatchArrived:
     """The sender's; tentative batches of an older term than one seen before are dropped."""
 
 
-@value
-class ReplayRequested:
+class ReplayRequested(Struct, frozen=True, kw_only=True):
     """A downstream copy lacks batches. Answered by `BatchArrived` or `ReplayRefused`."""
 
     cause: str
@@ -83,8 +81,7 @@ class ReplayRequested:
     """A replica: rather than have a source go back for it, it loads its primary's checkpoint."""
 
 
-@value
-class ReplayRefused:
+class ReplayRefused(Struct, frozen=True, kw_only=True):
     """The upstream task has no batch before ``oldest`` any more: a checkpoint covers them."""
 
     cause: str
@@ -93,8 +90,7 @@ class ReplayRefused:
     oldest: int
 
 
-@value
-class BatchesAcknowledged:
+class BatchesAcknowledged(Struct, frozen=True, kw_only=True):
     """A downstream task will never ask for a batch before ``below`` again."""
 
     cause: str
@@ -103,8 +99,7 @@ class BatchesAcknowledged:
     below: int
 
 
-@value
-class UpstreamResumed:
+class UpstreamResumed(Struct, frozen=True, kw_only=True):
     """An upstream task has a new primary, ready to answer requests."""
 
     cause: str
@@ -113,8 +108,7 @@ class UpstreamResumed:
     term: int
 
 
-@value
-class UpstreamClosed:
+class UpstreamClosed(Struct, frozen=True, kw_only=True):
     """The coordinator forges a lost upstream task's boundaries, ``last_batch`` the last of them."""
 
     cause: str
@@ -128,8 +122,7 @@ class UpstreamClosed:
     or a later one, is back: the coordinator had not heard of it yet, and nothing is closed."""
 
 
-@value
-class ProgressReported:
+class ProgressReported(Struct, frozen=True, kw_only=True):
     """The primary tells its replica how far its output has got (trimming every s)."""
 
     cause: str
@@ -137,8 +130,7 @@ class ProgressReported:
     sent_below: int
 
 
-@value
-class EpochCompleted:
+class EpochCompleted(Struct, frozen=True, kw_only=True):
     """No batch before ``position`` is needed any more: every task has stored the coordinated
     checkpoint there or, with source replay, has processed all before it."""
 
@@ -163,8 +155,7 @@ class Start(StrEnum):
     """The initial state at ``position``; its output counts from ``send_from`` on."""
 
 
-@value
-class CopyOrdered:
+class CopyOrdered(Struct, frozen=True, kw_only=True):
     """This node shall host a copy of a task."""
 
     cause: str
@@ -185,8 +176,7 @@ class CopyOrdered:
     make way."""
 
 
-@value
-class CopyPromoted:
+class CopyPromoted(Struct, frozen=True, kw_only=True):
     """The replica that this node hosts takes over."""
 
     cause: str
@@ -196,8 +186,7 @@ class CopyPromoted:
     coordinator: int
 
 
-@value
-class CopyRetired:
+class CopyRetired(Struct, frozen=True, kw_only=True):
     """This node shall no longer host that copy."""
 
     cause: str
@@ -209,8 +198,7 @@ class CopyRetired:
 # -- what a host says of itself ------------------------------------------------------------
 
 
-@value
-class CopiesForgotten:
+class CopiesForgotten(Struct, frozen=True, kw_only=True):
     """The node's process is the same, and what its copies kept is lost: it drops them, and none of
     them may come back under its incarnation number."""
 
@@ -220,8 +208,7 @@ class CopiesForgotten:
 # -- a host's answers to a task's effects --------------------------------------------------
 
 
-@value
-class SourceRead:
+class SourceRead(Struct, frozen=True, kw_only=True):
     """Answers `ReadSource` and `ReadOn`, once per batch in ascending order, as they become
     complete."""
 
@@ -232,8 +219,7 @@ class SourceRead:
     payload: Payload
 
 
-@value
-class BatchProcessed:
+class BatchProcessed(Struct, frozen=True, kw_only=True):
     """Answers `ProcessBatch`."""
 
     cause: str
@@ -246,8 +232,7 @@ class BatchProcessed:
     outputs: tuple[Payload, ...]
 
 
-@value
-class StateRebuilt:
+class StateRebuilt(Struct, frozen=True, kw_only=True):
     """Answers `RebuildState`."""
 
     cause: str
@@ -257,8 +242,7 @@ class StateRebuilt:
     state: State
 
 
-@value
-class BatchFailed:
+class BatchFailed(Struct, frozen=True, kw_only=True):
     """Answers `ProcessBatch` and `RebuildState`: the operator has raised."""
 
     cause: str
@@ -271,8 +255,7 @@ class BatchFailed:
     """Its traceback."""
 
 
-@value
-class CheckpointStored:
+class CheckpointStored(Struct, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint`: it is durable."""
 
     cause: str
@@ -281,8 +264,7 @@ class CheckpointStored:
     position: int
 
 
-@value
-class CheckpointRefused:
+class CheckpointRefused(Struct, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint` or `LoadCheckpoint`: a primary with a higher term exists."""
 
     cause: str
@@ -290,8 +272,7 @@ class CheckpointRefused:
     incarnation: int
 
 
-@value
-class CheckpointFailed:
+class CheckpointFailed(Struct, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint`: the store cannot keep it, as it is too large, say."""
 
     cause: str
@@ -301,8 +282,7 @@ class CheckpointFailed:
     reason: str
 
 
-@value
-class CheckpointLoaded:
+class CheckpointLoaded(Struct, frozen=True, kw_only=True):
     """Answers `LoadCheckpoint`; None when the task has never stored one."""
 
     cause: str
@@ -311,8 +291,7 @@ class CheckpointLoaded:
     checkpoint: Checkpoint | None
 
 
-@value
-class OutputFenced:
+class OutputFenced(Struct, frozen=True, kw_only=True):
     """Answers `FenceOutput`: no primary with a lower term can publish any more."""
 
     cause: str
@@ -324,8 +303,7 @@ class OutputFenced:
     """One past the last tentative output that no undo covers; ``next_stable`` if there is none."""
 
 
-@value
-class OutputPublished:
+class OutputPublished(Struct, frozen=True, kw_only=True):
     """Answers `PublishOutput`."""
 
     cause: str
@@ -334,8 +312,7 @@ class OutputPublished:
     sequence: int
 
 
-@value
-class OutputRefused:
+class OutputRefused(Struct, frozen=True, kw_only=True):
     """Answers `FenceOutput` or `PublishOutput`: a higher term has fenced it."""
 
     cause: str
@@ -343,8 +320,7 @@ class OutputRefused:
     incarnation: int
 
 
-@value
-class TimerFired:
+class TimerFired(Struct, frozen=True, kw_only=True):
     """Answers `SetTimer`, not before its instant."""
 
     cause: str
@@ -355,8 +331,7 @@ class TimerFired:
 # -- what the coordinator is told ----------------------------------------------------------
 
 
-@value
-class NodeInfo:
+class NodeInfo(Struct, frozen=True, kw_only=True):
     """A node that may host copies."""
 
     name: str
@@ -365,8 +340,7 @@ class NodeInfo:
     """How many copies it can host."""
 
 
-@value
-class CopyReport:
+class CopyReport(Struct, frozen=True, kw_only=True):
     """One copy in a node's heartbeat."""
 
     task: int
@@ -384,8 +358,7 @@ class CopyReport:
     """The traceback of the operator that made this copy give up; empty while it has not."""
 
 
-@value
-class HeartbeatReceived:
+class HeartbeatReceived(Struct, frozen=True, kw_only=True):
     """A node is alive, under boot number ``boot``, and hosts these copies (ascending by task)."""
 
     cause: str
@@ -401,8 +374,7 @@ class HeartbeatReceived:
     forgotten: they will not come back."""
 
 
-@value
-class NodeDisconnected:
+class NodeDisconnected(Struct, frozen=True, kw_only=True):
     """The connection to a node's process was closed: it is dead or cut off, no timeout needed.
     A process that lives says so by its next heartbeat."""
 
@@ -411,16 +383,14 @@ class NodeDisconnected:
     boot: int
 
 
-@value
-class RegistryStored:
+class RegistryStored(Struct, frozen=True, kw_only=True):
     """Answers `StoreRegistry`."""
 
     cause: str
     version: int
 
 
-@value
-class RegistryRefused:
+class RegistryRefused(Struct, frozen=True, kw_only=True):
     """Answers `StoreRegistry`: a coordinator with a higher term exists."""
 
     cause: str
@@ -428,8 +398,7 @@ class RegistryRefused:
     """The highest that was given out."""
 
 
-@value
-class RegistryLoaded:
+class RegistryLoaded(Struct, frozen=True, kw_only=True):
     """Answers `LoadRegistry`; None on the first start."""
 
     cause: str
@@ -438,8 +407,7 @@ class RegistryLoaded:
     registry: object | None
 
 
-@value
-class PlanAdapted:
+class PlanAdapted(Struct, frozen=True, kw_only=True):
     """Rates have drifted: these tasks shall have replicas from now on, ascending."""
 
     cause: str

@@ -24,14 +24,11 @@ from harness.protocol.phases import FENCED
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT
 from harness.protocol.task import TaskMachine
-from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring
 
 BEAT = ("beat", 0)
-_HeartbeatReceived, _SendHeartbeat = maker(HeartbeatReceived), maker(SendHeartbeat)
-_SetTimer = maker(SetTimer)
 TO_ANY_COPY = frozenset(
-    kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__slots__
+    kind for kind in get_args(TaskMessage) if "incarnation" not in kind.__struct_fields__
 )
 """Messages that are meant for whichever copy of a task is there."""
 
@@ -183,7 +180,7 @@ class NodeMachine:
                 fenced.append(copy)
         for copy in fenced:
             effects.extend(self._drop(copy, cause, "a newer primary exists", now))
-        heartbeat = _HeartbeatReceived(
+        heartbeat = HeartbeatReceived(
             cause=cause,
             node=self.node,
             boot=self.boot,
@@ -192,8 +189,8 @@ class NodeMachine:
             coordinator=self._coordinator,
             gone=self._newly_gone() if self._gone else (),
         )
-        effects.append(_SendHeartbeat(cause=cause, heartbeat=heartbeat))
-        effects.append(_SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
+        effects.append(SendHeartbeat(cause=cause, heartbeat=heartbeat))
+        effects.append(SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=BEAT))
         return effects
 
     def _newly_gone(self) -> tuple[tuple[int, int], ...]:

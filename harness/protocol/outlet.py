@@ -19,12 +19,10 @@ from harness.protocol.operators import Payload
 from harness.protocol.outbox import Outbox
 from harness.protocol.publisher import Publisher
 from harness.protocol.speaker import Speaker
-from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring
 
 Outputs = Mapping[int, tuple[Payload, ...]]
 """By batch, an output per downstream task."""
-_BatchArrived, _ProgressReported = maker(BatchArrived), maker(ProgressReported)
 
 
 class Outlet:
@@ -111,7 +109,7 @@ class Outlet:
         speaker.tell(
             to,
             incarnation,
-            _BatchArrived(
+            BatchArrived(
                 cause=speaker.cause,
                 task=to,
                 upstream=speaker.task,
@@ -218,7 +216,7 @@ class Outlet:
             return
         self.reported_at = speaker.now
         self.reported_below = self.publisher.confirmed if self.sink else position
-        message = _ProgressReported(
+        message = ProgressReported(
             cause=speaker.cause, task=speaker.task, sent_below=self.reported_below
         )
         speaker.tell(speaker.task, None, message)

@@ -19,19 +19,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.values import value
 
 
-@value
-class OutputFence:
+class OutputFence(Struct, frozen=True, kw_only=True):
     """From here on only ``term`` may write."""
 
     term: int
 
 
-@value
-class OutputBatch:
+class OutputBatch(Struct, frozen=True, kw_only=True):
     """What one `PublishOutput` appends."""
 
     term: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from harness.protocol.inputs import NodeInfo as NodeInfo
 from harness.protocol.inputs import Start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class Copy(Struct, frozen=True, kw_only=True):
     """One copy of a task, as the coordinator wants it."""
 
     task: int
@@ -24,8 +23,7 @@ class Copy:
     send_from: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Struct, frozen=True, kw_only=True):
     """The copies of one task. Without a primary it is lost and waits for one."""
 
     primary: Copy | None = None
@@ -54,8 +52,7 @@ class Assignment:
             assert replica.term is None, f"task {task}: two primaries"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registry:
+class Registry(Struct, frozen=True, kw_only=True):
     """All of it, in one value that is stored at once."""
 
     version: int

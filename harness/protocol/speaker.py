@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from harness.protocol.effects import CopyEvent, NoteCopy, Send, TaskEffect
 from harness.protocol.inputs import TaskMessage
-from harness.protocol.values import maker
-
-_Send = maker(Send)
 
 
 class Speaker:
@@ -37,9 +34,7 @@ class Speaker:
     def tell(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
         """Send a message to a task: to one copy of it, or (None) to whichever is there."""
         assert message.task == to, f"a message for task {message.task} is sent to {to}"
-        self.effects.append(
-            _Send(cause=self.cause, to=to, incarnation=incarnation, message=message)
-        )
+        self.effects.append(Send(cause=self.cause, to=to, incarnation=incarnation, message=message))
 
     def note(self, event: CopyEvent, position: int, why: str = "") -> None:
         """Report what became of this copy, for measurements and routing; the protocol itself does

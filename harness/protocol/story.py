@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 from harness.protocol.effects import Effect
@@ -51,10 +50,10 @@ class Story:
 
 def said(item: Any) -> Said:
     """``item`` without its data."""
-    kind: type = type(item)
+    kind = type(item)
     plan = _plans.get(kind)
     if plan is None:
-        plan = _plans[kind] = [(f.name, _BARE.get(f.name, _itself)) for f in fields(item)]
+        plan = _plans[kind] = [(name, _BARE.get(name, _itself)) for name in kind.__struct_fields__]
     return Said(kind.__name__, tuple([(name, bare(getattr(item, name))) for name, bare in plan]))
 
 

@@ -77,10 +77,8 @@ from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.speaker import Speaker
 from harness.protocol.story import KEPT, Story
 from harness.protocol.supply import Supply
-from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring
 
-_CopyReport = maker(CopyReport)
 __all__ = ["Mode", "Phase", "TaskMachine"]
 
 
@@ -216,7 +214,7 @@ class TaskMachine:
             and last.failed == self.life.failure
         ):
             return last
-        self._reported = _CopyReport(
+        self._reported = CopyReport(
             task=self.speaker.task,
             incarnation=self.speaker.incarnation,
             term=term,

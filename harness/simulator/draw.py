@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from msgspec import structs
+
 from harness.protocol.placement import (
     Near,
     Placement,
@@ -327,7 +329,7 @@ def draw_together(options: Options, random: Random) -> Options:
     together = random.sample(replicated, random.randint(1, len(replicated)))
     planned = {task: options.placement[task] for task in together}
     nodes = [
-        replace(info, slots=info.slots + sum(node == number for node in planned.values()))
+        structs.replace(info, slots=info.slots + sum(node == number for node in planned.values()))
         for number, info in enumerate(options.nodes)
     ]
     strategy = options.strategy or Spread(options.placement)

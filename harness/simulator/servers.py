@@ -10,7 +10,6 @@ from harness.hosting.program import Program
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.protocol.values import maker
 from harness.simulator.computing import Computing
 from harness.simulator.kernel import ANSWER, Kernel
 from harness.simulator.node import SimulatedNode
@@ -18,8 +17,6 @@ from harness.simulator.observing import Observers
 from harness.simulator.options import Options
 from harness.simulator.store import Store
 from harness.simulator.transport import Tell, Transport
-
-_SourceRead = maker(told.SourceRead)
 
 
 class Servers:
@@ -183,7 +180,7 @@ class Servers:
         end = max(at, min(below, self._cut_batches))
         self._readers[key] = (end, below)
         for batch in range(at, end):
-            item = _SourceRead(
+            item = told.SourceRead(
                 cause=f"batch {batch} of source {source}",
                 task=source,
                 incarnation=incarnation,

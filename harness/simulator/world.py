@@ -32,7 +32,6 @@ from harness.protocol.coordinator import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT
-from harness.protocol.values import maker
 from harness.simulator.computing import Computing
 from harness.simulator.coordinators import Coordinators
 from harness.simulator.kernel import ANSWER, FAULT, MESSAGE, TIMER, Kernel
@@ -42,8 +41,6 @@ from harness.simulator.options import Fault, FaultKind, Options
 from harness.simulator.servers import Servers
 from harness.simulator.store import Store
 from harness.simulator.transport import COORDINATOR, Transport
-
-_TimerFired = maker(told.TimerFired)
 
 
 class World:
@@ -249,7 +246,7 @@ class World:
         if node.alive and node.boot == boot and node.clock(self.kernel.now) < effect.at:
             self._set_timer(node, effect)
             return
-        self._deliver(number, boot, _TimerFired(cause=effect.cause, key=effect.key))
+        self._deliver(number, boot, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _note(self, node: SimulatedNode, effect: do.NoteCopy) -> None:
         self.transport.noted(node, effect)

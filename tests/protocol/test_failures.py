@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.protocol import inputs as told
 from harness.protocol.effects import EndRun
@@ -101,9 +102,9 @@ def test_another_batch_is_another_failure() -> None:
         task=1, incarnation=1, term=1, position=4, stored=0, published=0, ready=False, failed="x"
     )
     assert not failures.note(copy, 1, cluster=3)
-    assert not failures.note(replace(copy, position=5), 2, cluster=3)
+    assert not failures.note(structs.replace(copy, position=5), 2, cluster=3)
     assert failures.nodes(1) == {2}
-    assert failures.note(replace(copy, position=5), 1, cluster=3)
+    assert failures.note(structs.replace(copy, position=5), 1, cluster=3)
 
 
 class Poisoned(DigestOperator):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
@@ -426,7 +427,7 @@ def test_a_replica_that_took_over_and_went_on_tentatively_stores_its_state_too()
         t.done(only(t.batch(number, 1), do.ProcessBatch))
     t.tell(told.CopyPromoted(cause=CAUSE, coordinator=1, task=2, incarnation=1, term=4))
     t.batch(3, 0, term=4)
-    t.done(only(t.tell(replace(closed(), before_term=9)), do.ProcessBatch))
+    t.done(only(t.tell(structs.replace(closed(), before_term=9)), do.ProcessBatch))
     t.tick(now=1)
     effects = t.tick(now=2)
     rebuild = only(effects, do.RebuildState)

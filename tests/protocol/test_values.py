@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import pytest
 
 from harness.errors import UsageError
-from harness.protocol.inputs import HeartbeatReceived, TimerFired
+from harness.protocol.inputs import TimerFired
 from harness.protocol.recovery import replay_starts
 from harness.protocol.scheme import Method, Recovery, Scheme, Tentative
-from harness.protocol.values import maker
 from harness.protocol.wiring import Wiring, wire
 from harness.simulator.topologies import NAMED, chain, recovery
 
 
-def test_a_maker_makes_what_the_class_makes() -> None:
-    make = maker(HeartbeatReceived)
-    made = make(cause="beat", node=1, boot=2, copies=(), coordinator=3)
-    assert type(made) is HeartbeatReceived
-    assert made == HeartbeatReceived(cause="beat", node=1, boot=2, copies=(), coordinator=3)
-    assert (made.info, made.gone) == (None, ())
-    assert replace(made, node=4).node == 4
-
-
-def test_what_a_maker_makes_is_frozen_and_whole() -> None:
-    make = maker(TimerFired)
-    fired = make(cause="timer", key=("beat", 0))
-    with pytest.raises(FrozenInstanceError):
+def test_a_value_is_frozen_and_whole() -> None:
+    fired = TimerFired(cause="timer", key=("beat", 0))
+    with pytest.raises(AttributeError):
         fired.cause = "another"  # type: ignore[misc]  # that is what is tested
     with pytest.raises(TypeError, match="key"):
-        make(cause="timer")  # type: ignore[call-arg]
+        TimerFired(cause="timer")  # type: ignore[call-arg]
 
 
 def test_the_recovery_topology_is_the_papers() -> None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from harness.protocol import coordinator as coordinator_module
 from harness.protocol import placing, recovery

@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
@@ -190,5 +191,5 @@ def test_an_order_from_before_a_later_primary_closes_nothing() -> None:
     )
     waiting.close(order)
     assert waiting.closed == {}
-    waiting.close(replace(order, before_term=12))
+    waiting.close(structs.replace(order, before_term=12))
     assert waiting.closed == {1: 12}
