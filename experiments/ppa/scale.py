@@ -17,7 +17,7 @@ from experiments.ppa import _recovery
 from harness.claims import Claim, ClaimKind
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import SCHEMES, stamp
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Outcome, Point, Profile

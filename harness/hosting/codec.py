@@ -48,7 +48,8 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import EnvironmentFailure, UsageError
-from harness.protocol import effects, inputs, output, registry, scheme, wiring
+from harness.protocol import effects, inputs, output, scheme, wiring
+from harness.protocol.coordinator import registry
 from harness.protocol.operators import Payload
 
 VALUE, TABLE, DICTIONARIES = b"FLV1", b"FLT1", b"FLD1"

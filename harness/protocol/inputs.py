@@ -29,7 +29,7 @@ class Run(StrEnum):
 
 
 STABLE, TENTATIVE = Run
-"""For what is asked with every batch (as in `harness.protocol.phases`)."""
+"""For what is asked with every batch (as in `harness.protocol.task.lifecycle`)."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):

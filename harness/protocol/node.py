@@ -20,10 +20,10 @@ from harness.protocol.inputs import (
     TimerFired,
 )
 from harness.protocol.operators import State
-from harness.protocol.phases import FENCED
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.lifecycle import FENCED
+from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
 
 BEAT = ("beat", 0)

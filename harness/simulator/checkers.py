@@ -35,6 +35,8 @@ from typing import Any, cast
 
 from harness.hosting.program import Twin
 from harness.hosting.restoration import Noted
+from harness.protocol.coordinator.placement import Planned
+from harness.protocol.coordinator.registry import Registry
 from harness.protocol.effects import (
     CopyEvent,
     Effect,
@@ -51,11 +53,9 @@ from harness.protocol.inputs import (
     RegistryLoaded,
     Run,
 )
-from harness.protocol.phases import Phase
-from harness.protocol.placement import Planned
-from harness.protocol.registry import Registry
 from harness.protocol.scheme import Closing, Recovery
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.lifecycle import Phase
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Fault, FaultKind, Options
 

@@ -17,7 +17,7 @@ from typing import cast
 from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.registry import Registry
+from harness.protocol.coordinator.registry import Registry
 from harness.protocol.scheme import Closing, Tentative
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.lateness import NAME

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from harness.hosting.answers import EFFECTS
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.coordinator.machine import CoordinatorMachine
 from harness.simulator.kernel import ANSWER, MESSAGE, TIMER, Kernel
 from harness.simulator.observing import Observers
 from harness.simulator.options import Options

@@ -11,7 +11,7 @@ from random import Random
 
 from msgspec import structs
 
-from harness.protocol.placement import (
+from harness.protocol.coordinator.placement import (
     Near,
     Placement,
     Planned,
@@ -23,7 +23,7 @@ from harness.protocol.placement import (
     other_rack,
     same_rack,
 )
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import (
     Closing,
     Corrections,

@@ -44,9 +44,9 @@ from typing import get_args
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.phases import FAILED, FENCED, LOADING, READY
 from harness.protocol.scheme import Closing, Policy, Tentative
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.checkers import InvariantBroken
 from harness.simulator.observing import Observer, Scene
 from harness.simulator.options import Options

@@ -9,7 +9,7 @@ from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.kernel import Kernel
 from harness.simulator.node import SimulatedNode
 from harness.simulator.options import Fault, Options

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from harness.protocol.placement import Placement
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.placement import Placement
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
 

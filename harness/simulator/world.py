@@ -28,7 +28,7 @@ from harness.hosting.program import Program
 from harness.hosting.restoration import Noted
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
+from harness.protocol.coordinator.machine import CoordinatorMachine
 from harness.protocol.node import BEAT, NodeMachine
 from harness.protocol.output import OutputPartition
 from harness.protocol.story import KEPT

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import SWEEP, CoordinatorMachine
+from harness.protocol.coordinator.machine import SWEEP, CoordinatorMachine
+from harness.protocol.coordinator.placement import Placement
+from harness.protocol.coordinator.registry import Copy, Registry
 from harness.protocol.effects import Effect, Send, SendOrder, StoreRegistry
 from harness.protocol.inputs import NodeInfo
-from harness.protocol.placement import Placement
-from harness.protocol.registry import Copy, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.simulator.topologies import chain

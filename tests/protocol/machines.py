@@ -7,7 +7,7 @@ from typing import Any
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.scheme import Recovery, Scheme, Tentative
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.machine import TaskMachine
 from harness.protocol.wiring import Wiring
 from harness.simulator.topologies import chain
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.protocol.assignments import Assignments
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.epochs import Epochs
+from harness.protocol.coordinator.membership import Membership
 from harness.protocol.effects import Send
-from harness.protocol.epochs import Epochs
 from harness.protocol.inputs import EpochCompleted, Start
-from harness.protocol.membership import Membership
 from harness.protocol.scheme import Recovery
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import CAUSE, node, scheme

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from harness.protocol import inputs as told
+from harness.protocol.coordinator.losses import OperatorFailures
 from harness.protocol.effects import EndRun
-from harness.protocol.failures import OperatorFailures
 from harness.protocol.scheme import Recovery, Tentative
 from harness.simulator.draw import draw
 from harness.simulator.options import Options

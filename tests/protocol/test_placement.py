@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.protocol import inputs as told
-from harness.protocol.inputs import NodeInfo
-from harness.protocol.placement import (
+from harness.protocol.coordinator.placement import (
     Near,
     Need,
     Planned,
@@ -20,6 +19,7 @@ from harness.protocol.placement import (
     other_rack,
     same_rack,
 )
+from harness.protocol.inputs import NodeInfo
 from harness.simulator.topologies import chain
 from tests.protocol.clusters import BEAT_US, Cluster, node, report, sent
 

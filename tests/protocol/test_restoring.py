@@ -9,9 +9,9 @@ import pytest
 
 from harness.hosting.restoration import Restorations
 from harness.protocol import inputs as told
+from harness.protocol.coordinator.registry import NodeInfo, Registry
 from harness.protocol.effects import Effect
 from harness.protocol.inputs import Start
-from harness.protocol.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.draw import draw
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options

@@ -12,9 +12,10 @@ from msgspec import structs
 from harness.errors import ProtocolViolation
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.inlet import READ_AHEAD
-from harness.protocol.phases import Mode, Phase
 from harness.protocol.scheme import Closing, Corrections, Method, Policy, Recovery, Tentative
+from harness.protocol.task.computation import Mode
+from harness.protocol.task.inlet import READ_AHEAD
+from harness.protocol.task.lifecycle import Phase
 from harness.simulator.topologies import chain, layered
 from tests.protocol.machines import CAUSE, TaskUnderTest, messages, only
 

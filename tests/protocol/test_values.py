@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import UsageError
+from harness.protocol.coordinator.placing import replay_starts
 from harness.protocol.inputs import TimerFired
-from harness.protocol.recovery import replay_starts
 from harness.protocol.scheme import Method, Recovery, Scheme, Tentative
 from harness.protocol.wiring import Wiring, wire
 from harness.simulator.topologies import NAMED, chain, recovery

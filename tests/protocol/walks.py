@@ -17,7 +17,6 @@ from typing import Any
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
 from harness.protocol.output import OutputPartition
-from harness.protocol.phases import Mode, Phase
 from harness.protocol.scheme import (
     Closing,
     Corrections,
@@ -27,7 +26,9 @@ from harness.protocol.scheme import (
     Scheme,
     Tentative,
 )
-from harness.protocol.task import TaskMachine
+from harness.protocol.task.computation import Mode
+from harness.protocol.task.lifecycle import Phase
+from harness.protocol.task.machine import TaskMachine
 from harness.simulator.synthetic import Digest, DigestOperator
 from harness.simulator.topologies import layered
 

@@ -17,34 +17,28 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from harness.protocol import coordinator as coordinator_module
-from harness.protocol import placing, recovery
-from harness.protocol import task as task_module
-from harness.protocol.assignments import Assignments
-from harness.protocol.computation import Computation
-from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.durability import Durability
+from harness.protocol.coordinator import machine as coordinator_module
+from harness.protocol.coordinator import placing
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.epochs import Epochs
+from harness.protocol.coordinator.losses import Losses, OperatorFailures
+from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.coordinator.placement import Role, Spread
+from harness.protocol.coordinator.placing import Placer
 from harness.protocol.effects import Kind
-from harness.protocol.epochs import Epochs
-from harness.protocol.failures import OperatorFailures
-from harness.protocol.inbox import Inbox
-from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import Start
-from harness.protocol.lifecycle import Lifecycle
-from harness.protocol.losses import Losses
-from harness.protocol.membership import Membership
 from harness.protocol.node import NodeMachine
-from harness.protocol.outbox import Outbox
-from harness.protocol.outlet import Outlet
 from harness.protocol.output import OutputBatch, OutputReader
-from harness.protocol.phases import Phase
-from harness.protocol.placement import Role, Spread
-from harness.protocol.placing import Placer
-from harness.protocol.publisher import Publisher
-from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.scheme import Method, Policy, Recovery
-from harness.protocol.supply import Supply
-from harness.protocol.task import TaskMachine
+from harness.protocol.task import machine as task_module
+from harness.protocol.task.computation import Computation
+from harness.protocol.task.durability import Durability
+from harness.protocol.task.inlet import Inbox, Inlet
+from harness.protocol.task.lifecycle import Lifecycle, Phase, Supply
+from harness.protocol.task.machine import TaskMachine
+from harness.protocol.task.outlet import Outbox, Outlet, Publisher
+from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.wiring import Wiring
 from harness.simulator.draw import draw
 from harness.simulator.run import SimulatedRun, simulate
@@ -147,7 +141,7 @@ def no_warm_up(wiring: Any, lost: Any, positions: Any, published: Any) -> Any:
     return {task: (needed, needed) for task, (_, needed) in right.items()}
 
 
-_replay_starts = recovery.replay_starts
+_replay_starts = placing.replay_starts
 
 
 def completes_epochs_early(self: Any) -> bool:

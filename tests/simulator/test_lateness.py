@@ -11,10 +11,10 @@ from msgspec import structs
 
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.losses import Losses
-from harness.protocol.reconciliation import TentativeRun
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.losses import Losses
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Closing, Policy, Recovery, Scheme, Tentative
+from harness.protocol.task.reconciliation import TentativeRun
 from harness.simulator.closings import Closings
 from harness.simulator.draw import draw
 from harness.simulator.lateness import NAME, Lateness

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from harness.protocol.registry import NodeInfo, Registry
+from harness.protocol.coordinator.registry import NodeInfo, Registry
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.draw import draw
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.draw import draw
 from harness.simulator.kernel import MESSAGE, TIMER, Kernel

@@ -30,8 +30,8 @@ from harness.engines.tasks.store import Store
 from harness.hosting.codec import decode, encode, from_parts, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.placement import Placement, Planned, Spread
+from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.placement import Placement, Planned, Spread
 
 REPLICA_AFTER_S = 0.1
 """How long after a loss a new replica is ordered at the earliest: opening what it reads takes

@@ -1,15 +1,15 @@
 """What a copy computes: the stable computation, and the tentative one that may run ahead of it.
 
 They own position and state. What they need they take from the inlet, what they make they hand to
-the outlet; see `harness.protocol.reconciliation` for how the two computations meet.
+the outlet; see `harness.protocol.task.reconciliation` for how the two computations meet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from harness.protocol.effects import ProcessBatch, RebuildState, SetTimer
-from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import (
     STABLE,
     TENTATIVE,
@@ -19,13 +19,21 @@ from harness.protocol.inputs import (
     StateRebuilt,
 )
 from harness.protocol.operators import GONE, Payload, State
-from harness.protocol.outlet import Outlet
-from harness.protocol.phases import Mode
-from harness.protocol.reconciliation import FOREVER, Basis, TentativeRun
 from harness.protocol.scheme import Corrections, Policy, Tentative
-from harness.protocol.speaker import Speaker
+from harness.protocol.task.context import Speaker
+from harness.protocol.task.inlet import Inlet
+from harness.protocol.task.outlet import Outlet
+from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
 
 NOTHING: Mapping[int, tuple[Payload, ...]] = {}
+
+
+class Mode(StrEnum):
+    """Borealis' states of a node (dpc, Fig. 2)."""
+
+    STABLE = "stable"
+    FAILURE = "up-failure"
+    STABILIZATION = "stabilization"
 
 
 class Computation:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from harness.protocol.coordinator.registry import Copy, NodeInfo
 from harness.protocol.inputs import CopyReport, HeartbeatReceived, NodeDisconnected
-from harness.protocol.registry import Copy, NodeInfo
 
 
 class Member:

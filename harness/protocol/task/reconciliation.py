@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.protocol.inbox import Slot
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Closing, Method, Policy, Tentative
+from harness.protocol.task.inlet import Slot
 
 FOREVER = 1 << 60
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from harness.protocol.computation import Computation
 from harness.protocol.effects import CopyEvent, LoadCheckpoint, StoreCheckpoint
-from harness.protocol.inlet import Inlet, Needs
 from harness.protocol.inputs import Checkpoint, CheckpointFailed, CheckpointStored
 from harness.protocol.operators import GONE
-from harness.protocol.outlet import Outlet
 from harness.protocol.scheme import Recovery, Scheme
-from harness.protocol.speaker import Speaker
+from harness.protocol.task.computation import Computation
+from harness.protocol.task.context import Speaker
+from harness.protocol.task.inlet import Inlet, Needs
+from harness.protocol.task.outlet import Outlet
 
 MOST_DOUBLINGS = 6
 """A checkpoint that the store has refused is tried again after 2, 4 ... 64 heartbeats."""

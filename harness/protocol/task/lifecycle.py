@@ -1,14 +1,13 @@
 """What a copy can do: beginning, loading, taking over, giving up.
 
-`harness.protocol.phases` has the table of what may follow what.
+`harness.protocol.task.lifecycle` has the table of what may follow what.
 """
 
 from __future__ import annotations
 
-from harness.protocol.computation import Computation
-from harness.protocol.durability import Durability
+from enum import StrEnum
+
 from harness.protocol.effects import CopyEvent
-from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import (
     BatchFailed,
     CheckpointLoaded,
@@ -17,13 +16,107 @@ from harness.protocol.inputs import (
     CopyPromoted,
     OutputRefused,
     ReplayRefused,
+    ReplayRequested,
     Start,
 )
 from harness.protocol.operators import State
-from harness.protocol.outlet import Outlet
-from harness.protocol.phases import TRANSITIONS, Phase
-from harness.protocol.speaker import Speaker
-from harness.protocol.supply import Supply
+from harness.protocol.task.computation import Computation
+from harness.protocol.task.context import Speaker
+from harness.protocol.task.durability import Durability
+from harness.protocol.task.inlet import Inlet, Needs
+from harness.protocol.task.outlet import Outlet
+
+
+class Phase(StrEnum):
+    """What a copy can do."""
+
+    LOADING = "loading"
+    """It waits for its state."""
+    READY = "ready"
+    FENCED = "fenced"
+    """A newer primary exists: it does nothing any more."""
+    FAILED = "failed"
+    """Its operator has raised: it does nothing any more, and reports that until it is retired."""
+
+
+LOADING, READY, FENCED, FAILED = Phase
+"""For what is asked with every input: to look a member up in its class costs two calls."""
+
+
+TRANSITIONS: dict[tuple[Phase, type], Phase] = {
+    (Phase.LOADING, CopyOrdered): Phase.READY,  # one that starts empty loads nothing
+    (Phase.LOADING, CheckpointLoaded): Phase.READY,
+    (Phase.LOADING, CheckpointRefused): Phase.FENCED,
+    (Phase.LOADING, OutputRefused): Phase.FENCED,
+    (Phase.READY, ReplayRefused): Phase.LOADING,
+    (Phase.READY, BatchFailed): Phase.FAILED,
+    (Phase.LOADING, BatchFailed): Phase.FAILED,
+    (Phase.READY, CheckpointRefused): Phase.FENCED,
+    (Phase.READY, OutputRefused): Phase.FENCED,
+}
+"""Where an input may lead from a phase; nothing leads out of FENCED and FAILED."""
+
+
+class Supply:
+    """Answers downstream tasks, and tells a replica of its primary's progress."""
+
+    __slots__ = ("_anywhere", "_computation", "_inlet", "_local", "_outlet", "_pending", "_speaker")
+
+    def __init__(
+        self,
+        speaker: Speaker,
+        inlet: Inlet,
+        outlet: Outlet,
+        computation: Computation,
+        *,
+        anywhere: bool,
+        local: bool,
+    ) -> None:
+        """``anywhere``: it is a source without a state, which can begin at any batch; ``local``:
+        tasks recover one by one, so there may be replicas."""
+        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
+        self._computation = computation
+        self._anywhere, self._local = anywhere, local
+        self._pending: dict[int, ReplayRequested] = {}
+        """What was asked for while the copy was loading, by who asked."""
+
+    def requested(self, item: ReplayRequested, phase: Phase) -> None:
+        """A downstream copy lacks batches. While this one loads it cannot say what it has; then
+        the request waits until it takes office."""
+        self._outlet.acknowledged(item.downstream, item.acknowledged)
+        if phase is Phase.LOADING:
+            self._pending[item.downstream] = item
+        if self._speaker.term is None or phase is not Phase.READY:
+            return
+        if self._outlet.has(item.from_batch):
+            self._outlet.replay(item, self._computation.uncorrected)
+        else:
+            self._cannot_replay(item)
+
+    def answer_pending(self) -> None:
+        """It is a primary and has its state."""
+        pending, self._pending = self._pending, {}
+        for request in pending.values():
+            self.requested(request, Phase.READY)
+
+    def _cannot_replay(self, item: ReplayRequested) -> None:
+        """Asked for what is trimmed: a source without a state reads it again, others say so."""
+        if not self._anywhere or item.reloads:
+            self._outlet.refuse(item)
+        elif item.from_batch < self._computation.position:
+            self.rewind(item.from_batch)
+
+    def rewind(self, batch: int) -> None:
+        """Go back, as nothing is remembered that would be wrong there."""
+        assert self._anywhere, "a state belongs to one position"
+        self._computation.rewind(batch)
+        self._outlet.restart(batch)
+        self._inlet.request(0, Needs(batch, None, 0))
+
+    def report_progress(self) -> None:
+        """To a replica, if there may be one."""
+        if self._local:
+            self._outlet.report_progress(self._computation.position)
 
 
 class Lifecycle:

@@ -17,17 +17,53 @@ to go on without it says what being back is, and whoever has seen that ignores i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from harness.protocol.assignments import Assignments
-from harness.protocol.effects import Effect, NoteCopy, Send, SetTimer
-from harness.protocol.inputs import HeartbeatReceived, UpstreamClosed
-from harness.protocol.membership import Membership
-from harness.protocol.recovery import note_lost
-from harness.protocol.registry import Copy
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.coordinator.registry import Copy
+from harness.protocol.effects import CopyEvent, Effect, NoteCopy, Send, SetTimer
+from harness.protocol.inputs import CopyReport, HeartbeatReceived, UpstreamClosed
 from harness.protocol.scheme import Closing, Scheme
 from harness.protocol.wiring import Wiring
+
+EVERYWHERE = 2
+"""Different nodes on which a batch has to fail."""
+ALONE = 3
+"""Failures in a row on the only node of a cluster that count as much: there is no other to try."""
+
+
+class OperatorFailures:
+    """In memory: a new coordinator sees the next failure as the first."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, tuple[int, frozenset[int]]] = {}
+        """Task to the batch that failed last, and the nodes on which it did."""
+        self._copies: dict[int, set[int]] = {}
+        """Task to the copies, by incarnation, that it failed for."""
+
+    def note(self, report: CopyReport, node: int, *, cluster: int) -> bool:
+        """A copy on ``node`` of a ``cluster`` of so many has given up; True if its batch fails
+        everywhere."""
+        assert cluster > 0, "the node that reports is one of the cluster's"
+        batch, nodes = self._nodes.get(report.task, (report.position, frozenset()))
+        if batch != report.position:
+            nodes = frozenset()
+            self._copies.pop(report.task, None)
+        self._nodes[report.task] = report.position, nodes | {node}
+        copies = self._copies.setdefault(report.task, set())
+        copies.add(report.incarnation)
+        return len(nodes | {node}) >= EVERYWHERE or (cluster == 1 and len(copies) >= ALONE)
+
+    def times(self, task: int) -> int:
+        """How many copies of ``task`` have failed at the batch that failed last."""
+        return len(self._copies.get(task, ()))
+
+    def nodes(self, task: int) -> Set[int]:
+        """Where ``task`` had better not go again."""
+        return self._nodes[task][1] if task in self._nodes else frozenset()
+
 
 CLOSE = ("close", 0)
 SHOWS_ITSELF = 2
@@ -153,3 +189,18 @@ class Losses:
 def _was_replica(primary: Copy) -> bool:
     """It was promoted; a copy that is placed as a primary has one number for both."""
     return primary.term != primary.incarnation
+
+
+def note_lost(copy: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
+    """That the coordinator gives ``copy`` up, which was last known to be at ``position``."""
+    return NoteCopy(
+        cause=cause,
+        event=CopyEvent.LOST,
+        task=copy.task,
+        incarnation=copy.incarnation,
+        term=copy.term,
+        position=position,
+        at=now,
+        why=why,
+        node=copy.node,
+    )

@@ -21,8 +21,8 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from harness.protocol.assignments import Assignments
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.wiring import Wiring
 
 

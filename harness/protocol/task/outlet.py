@@ -1,10 +1,17 @@
-"""What a copy gives to others: batches, batches once more, published output."""
+"""The output side of a copy: batches sent, batches sent again, and published output.
+
+An output partition is the only place where a reader sees the results of a task. So its rules are
+kept here (`Publisher`): a stable output is appended once, in batch order, and never undone. If a
+tentative output of that batch is in the partition, an undo precedes the stable one and voids every
+tentative output from there on. A new primary first fences the partition: older ones can no longer
+write, and it learns where the output ends, so nothing needs to be remembered across a failure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.protocol.effects import FenceOutput, PublishOutput
+from harness.protocol.effects import FenceOutput, Kind, OutputRecord, PublishOutput
 from harness.protocol.inputs import (
     BatchArrived,
     EpochCompleted,
@@ -16,10 +23,144 @@ from harness.protocol.inputs import (
     UpstreamResumed,
 )
 from harness.protocol.operators import Payload
-from harness.protocol.outbox import Outbox
-from harness.protocol.publisher import Publisher
-from harness.protocol.speaker import Speaker
+from harness.protocol.task.context import Speaker
 from harness.protocol.wiring import Wiring
+
+
+class Outbox:
+    """Stable outputs of consecutive batches, trimmed behind what every neighbour acknowledged."""
+
+    __slots__ = ("acknowledged", "outputs")
+
+    def __init__(self, width: int, position: int = 0) -> None:
+        assert width > 0, "a task without downstream tasks publishes, which counts as one"
+        assert position >= 0, f"position {position}"
+        self.acknowledged = [position] * width
+        """Per downstream task, the first batch it may still ask for."""
+        self.outputs: dict[int, tuple[Payload, ...]] = {}
+
+    @property
+    def oldest(self) -> int:
+        """Nobody may ask for a batch before this one."""
+        return min(self.acknowledged)
+
+    def put(self, batch: int, outputs: tuple[Payload, ...]) -> None:
+        """Keep a batch's output, unless nobody can ask for it any more."""
+        assert len(outputs) == len(self.acknowledged), "one output per downstream task"
+        assert batch not in self.outputs, f"batch {batch} was computed twice"
+        if batch >= self.oldest:
+            self.outputs[batch] = outputs
+
+    def trim(self, index: int, below: int) -> None:
+        """Downstream task ``index`` will not ask for a batch before ``below`` again."""
+        assert 0 <= index < len(self.acknowledged), f"neighbour {index}"
+        if below <= self.acknowledged[index]:
+            return
+        if not self.outputs:
+            self.acknowledged[index] = below
+            return
+        before = self.oldest
+        self.acknowledged[index] = below
+        for batch in range(before, self.oldest):
+            self.outputs.pop(batch, None)
+
+    def trim_all(self, below: int) -> None:
+        """No downstream task will ask for a batch before ``below`` again."""
+        for index in range(len(self.acknowledged)):
+            self.trim(index, below)
+
+    def since(self, batch: int) -> list[tuple[int, tuple[Payload, ...]]]:
+        """(batch, outputs) from ``batch`` on, ascending."""
+        return [
+            (number, self.outputs[number]) for number in sorted(self.outputs) if number >= batch
+        ]
+
+    def contents(self) -> tuple[tuple[int, tuple[Payload, ...]], ...]:
+        """Everything that is kept, as a checkpoint holds it."""
+        return tuple(sorted(self.outputs.items()))
+
+    def validate(self, position: int, window: int) -> None:
+        """Only for an outbox that keeps something."""
+        kept = sorted(self.outputs)
+        first, last, count = kept[0], kept[-1], len(kept)
+        assert count <= window, f"{count} outputs where {window} may be"
+        assert last < position, f"output {last} is kept although {position} comes next"
+        assert first >= min(self.acknowledged), f"output {first} should have been trimmed"
+        assert count == last - first + 1, "the kept outputs have a gap"
+
+
+class Publisher:
+    """What is in the partition, and what waits to be appended to it."""
+
+    __slots__ = (
+        "confirmed", "in_flight", "next_stable", "next_tentative", "owned", "queue", "sequence",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.owned = False
+        self.next_stable = 0
+        """The first batch whose stable output was neither appended nor queued."""
+        self.next_tentative = 0
+        """One past the last tentative output that stands; `next_stable` if none does."""
+        self.confirmed = 0
+        """The first batch whose stable output is not known to be in the partition."""
+        self.queue: list[OutputRecord] = []
+        self.in_flight: tuple[OutputRecord, ...] = ()
+        self.sequence = 0
+
+    def open(self, next_stable: int, next_tentative: int) -> None:
+        """The partition is ours, and ends there."""
+        assert not self.owned, "an output partition is fenced once per term"
+        assert not self.queue, "something was queued for a partition of another"
+        self.owned = True
+        self.next_stable = self.confirmed = next_stable
+        self.next_tentative = max(next_tentative, next_stable)
+
+    def stable(self, batch: int, payload: Payload) -> None:
+        """Queue a batch's final output, after an undo if tentative output stands in its place."""
+        assert self.owned, "publishing needs a fence"
+        if batch < self.next_stable:
+            return  # an earlier primary has published it
+        assert batch == self.next_stable, f"batch {batch} after {self.next_stable - 1}: a gap"
+        if self.next_tentative > batch:
+            self.queue.append(OutputRecord(kind=Kind.UNDO, batch=batch))
+        self.queue.append(OutputRecord(kind=Kind.STABLE, batch=batch, payload=payload))
+        self.next_stable = self.next_tentative = batch + 1
+
+    def tentative(self, batch: int, payload: Payload) -> None:
+        """Queue a tentative output, unless one of that batch stands already."""
+        assert self.owned, "publishing needs a fence"
+        if batch >= self.next_tentative:
+            self.queue.append(OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=payload))
+            self.next_tentative = batch + 1
+
+    def take(self) -> tuple[OutputRecord, ...]:
+        """The next records to append; empty while earlier ones are not confirmed."""
+        if self.in_flight or not self.queue:
+            return ()
+        self.in_flight = tuple(self.queue)
+        self.queue.clear()
+        self.sequence += 1
+        return self.in_flight
+
+    def confirm(self, sequence: int) -> bool:
+        """Records ``sequence`` are in the partition; False if that was known."""
+        assert sequence <= self.sequence, f"publication {sequence} of {self.sequence}"
+        if sequence != self.sequence or not self.in_flight:
+            return False
+        for record in self.in_flight:
+            if record.kind is Kind.STABLE:
+                self.confirmed = record.batch + 1
+        self.in_flight = ()
+        return True
+
+    def validate(self) -> None:
+        """Assert what no sequence of outputs may break."""
+        assert self.confirmed <= self.next_stable <= self.next_tentative, "the output's ends cross"
+        assert self.owned or not self.queue, "output was queued without a fence"
+        assert self.owned or not self.in_flight, "output was sent without a fence"
+        assert self.sequence or not self.in_flight, "output is on its way, and has no number"
+
 
 Outputs = Mapping[int, tuple[Payload, ...]]
 """By batch, an output per downstream task."""

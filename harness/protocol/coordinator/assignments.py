@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.coordinator.registry import Assignment, Copy
 from harness.protocol.inputs import Start
-from harness.protocol.membership import Membership
-from harness.protocol.registry import Assignment, Copy
 
 
 class Assignments:

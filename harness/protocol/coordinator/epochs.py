@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.protocol.assignments import Assignments
+from harness.protocol.coordinator.assignments import Assignments
+from harness.protocol.coordinator.membership import Membership
 from harness.protocol.effects import Effect, ForgetCheckpoints, Send
 from harness.protocol.inputs import EpochCompleted
-from harness.protocol.membership import Membership
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 

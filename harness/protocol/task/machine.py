@@ -7,7 +7,7 @@ order. That makes a copy's state a function of its position alone, so a stable m
 by (upstream task, batch), whoever sent it and however often; a replica that holds its output
 back equals its primary; and a copy may be replaced by another at any position.
 
-While READY (`harness.protocol.phases`), `mode` is Borealis' state: STABLE; FAILURE once a
+While READY (`harness.protocol.task.lifecycle`), `mode` is Borealis' state: STABLE; FAILURE once a
 tentative computation has branched off; STABILIZATION while the stable one can go on and has not
 caught up with it.
 
@@ -39,10 +39,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.errors import ProtocolViolation
-from harness.protocol.computation import Computation
-from harness.protocol.durability import Durability
 from harness.protocol.effects import CopyEvent, StopReading, TaskEffect
-from harness.protocol.inlet import Inlet
 from harness.protocol.inputs import (
     BatchArrived,
     BatchesAcknowledged,
@@ -69,14 +66,15 @@ from harness.protocol.inputs import (
     UpstreamClosed,
     UpstreamResumed,
 )
-from harness.protocol.lifecycle import Lifecycle
 from harness.protocol.operators import State
-from harness.protocol.outlet import Outlet
-from harness.protocol.phases import FAILED, FENCED, LOADING, READY, Mode, Phase
 from harness.protocol.scheme import Recovery, Scheme
-from harness.protocol.speaker import Speaker
 from harness.protocol.story import KEPT, Story
-from harness.protocol.supply import Supply
+from harness.protocol.task.computation import Computation, Mode
+from harness.protocol.task.context import Speaker
+from harness.protocol.task.durability import Durability
+from harness.protocol.task.inlet import Inlet
+from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY, Lifecycle, Phase, Supply
+from harness.protocol.task.outlet import Outlet
 from harness.protocol.wiring import Wiring
 
 __all__ = ["Mode", "Phase", "TaskMachine"]

@@ -33,8 +33,14 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from harness.errors import ProtocolViolation
+from harness.protocol.coordinator.epochs import Epochs
+from harness.protocol.coordinator.ledger import Ledger, orders_for
+from harness.protocol.coordinator.losses import CLOSE, Losses
+from harness.protocol.coordinator.membership import Membership
+from harness.protocol.coordinator.placement import Placement, Spread
+from harness.protocol.coordinator.placing import Placer
+from harness.protocol.coordinator.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.effects import Effect, EndRun, SendOrder, SetTimer, StepDown
-from harness.protocol.epochs import Epochs
 from harness.protocol.inputs import (
     CoordinatorInput,
     CopyReport,
@@ -46,13 +52,6 @@ from harness.protocol.inputs import (
     RegistryStored,
     TimerFired,
 )
-from harness.protocol.ledger import Ledger
-from harness.protocol.losses import CLOSE, Losses
-from harness.protocol.membership import Membership
-from harness.protocol.orders import orders_for
-from harness.protocol.placement import Placement, Spread
-from harness.protocol.placing import Placer
-from harness.protocol.registry import Assignment, Copy, NodeInfo, Registry
 from harness.protocol.scheme import Scheme
 from harness.protocol.story import KEPT, Story
 from harness.protocol.wiring import Wiring
