@@ -39,7 +39,7 @@ class Story:
         """Remember an input and what followed from it."""
         self._entries.append((now, said(item), tuple([said(effect) for effect in effects])))
 
-    def tell(self) -> str:
+    def text(self) -> str:
         """The last inputs, each with its effects below it."""
         lines = [f"story of {self.title} (the last {len(self._entries)} inputs)"]
         for now, item, effects in self._entries:

@@ -145,8 +145,8 @@ class Lateness(Observer):
         clock: int,
     ) -> None:
         """A node has handled ``item``, for ``copy``: what is due now?"""
-        speaker = copy.speaker
-        task, incarnation, phase = speaker.task, speaker.incarnation, copy.life.phase
+        context = copy.context
+        task, incarnation, phase = context.task, context.incarnation, copy.life.phase
         if not self._wiring.upstream[task]:
             return
         if type(item) in SILENT and SENDS.issuperset(map(type, effects)):
@@ -178,7 +178,7 @@ class Lateness(Observer):
         if phase is FENCED or phase is FAILED:  # it does nothing any more
             waiting.due = None
             return
-        primary = speaker.term is not None
+        primary = context.term is not None
         if first is not None and primary:
             self._check_sent(task, waiting, first, effects)
         if waiting.owned and waiting.publishing is None and waiting.unpublished:

@@ -176,9 +176,9 @@ def tell(world: World) -> str:
         )
     sinks = [copy for _, _, copy in copies if copy.sink and copy.primary]
     behind = [copy for _, _, copy in sorted(copies, key=lambda entry: entry[:2])]
-    lines.extend(copy.story.tell() for copy in [*sinks, *behind][:3])
+    lines.extend(copy.story.text() for copy in [*sinks, *behind][:3])
     if world.coordinator is not None:
-        lines.append(world.coordinator.story.tell())
+        lines.append(world.coordinator.story.text())
     return "\n".join(lines)
 
 

@@ -90,8 +90,8 @@ def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
     """Just seeds by now: what is drawn from them has changed. The bugs they found are in
     `MUTATIONS` (copies of a node's earlier life; leave to trim for an earlier copy), in
     ``tests/protocol/test_node.py`` (orders that are late or for an earlier life), in
-    ``tests/protocol/test_coordinator.py`` (closing a task whose replica is not reported yet), in
-    ``tests/protocol/test_task.py`` (what no reader has seen is not held as a correction; a sink
+    ``tests/protocol/coordinator/test_losses.py`` (closing a task whose replica is not reported
+    yet), in ``tests/protocol/task`` (what no reader has seen is not held as a correction; a sink
     that loads again keeps nothing that is published) and, where a checker was wrong, in
     ``tests/simulator/test_lateness.py`` (what a sink that was replaced cannot know)."""
     run_seed(seed)

@@ -69,7 +69,7 @@ class Epochs:
         if self._still == STILL:
             self._still, self._told = 0, -1
 
-    def tell(self, cause: str) -> Iterator[Effect]:
+    def orders(self, cause: str) -> Iterator[Effect]:
         """Buffers may be trimmed: each copy is told by its number, a later one is not meant."""
         below = self.complete
         if self._recovery is Recovery.REPLAY:

@@ -123,7 +123,7 @@ class CoordinatorMachine:
                 _HANDLERS[type(item)](self, item)
         except AssertionError as error:
             self.story.note(now, item, effects)
-            raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error
+            raise ProtocolViolation(f"{error}\n{self.story.text()}") from error
         if self.story.kept:
             self.story.note(now, item, effects)
         return effects
@@ -185,7 +185,7 @@ class CoordinatorMachine:
         if self.epochs.advance() and self.epochs.needs_storing:
             self._commit()
         elif self.ledger.settled or not self.epochs.needs_storing:
-            self._effects.extend(self.epochs.tell(self._cause))
+            self._effects.extend(self.epochs.orders(self._cause))
         self._close(again=True)
 
     def _lose(self, node: int, *, why: str | None = None) -> None:
@@ -331,7 +331,7 @@ class CoordinatorMachine:
         if self.ledger.note_stored(item):
             for node, _ in self.members:
                 self._sync(node)
-            self._effects.extend(self.epochs.tell(self._cause))
+            self._effects.extend(self.epochs.orders(self._cause))
 
     def _registry_refused(self, item: RegistryRefused) -> None:
         self._step_down(item.term)
@@ -358,7 +358,7 @@ class CoordinatorMachine:
             self.ledger.validate()
             self.assigned.validate()
         except AssertionError as error:
-            raise ProtocolViolation(f"{error}\n{self.story.tell()}") from error
+            raise ProtocolViolation(f"{error}\n{self.story.text()}") from error
 
 
 _HANDLERS: dict[type, Callable[[CoordinatorMachine, Any], None]] = {

@@ -20,7 +20,7 @@ from harness.protocol.inputs import (
 )
 from harness.protocol.operators import GONE, Payload, State
 from harness.protocol.scheme import Corrections, Policy, Tentative
-from harness.protocol.task.context import Speaker
+from harness.protocol.task.context import Context
 from harness.protocol.task.inlet import Inlet
 from harness.protocol.task.outlet import Outlet
 from harness.protocol.task.reconciliation import FOREVER, Basis, TentativeRun
@@ -40,14 +40,24 @@ class Computation:
     """The next batch, the state before it, and what awaits an answer."""
 
     __slots__ = (
-        "_initial", "_inlet", "_outlet", "_rules", "_speaker", "basis", "busy", "full", "position",
+        "_context",
+        "_initial",
+        "_inlet",
+        "_outlet",
+        "_rules",
+        "basis",
+        "busy",
+        "full",
+        "position",
         "regaining",
-        "state", "tentative", "ticket",
+        "state",
+        "tentative",
+        "ticket",
     )  # fmt: skip
 
     def __init__(
         self,
-        speaker: Speaker,
+        context: Context,
         inlet: Inlet,
         outlet: Outlet,
         *,
@@ -56,7 +66,7 @@ class Computation:
         initial: State,
         position: int,
     ) -> None:
-        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
+        self._context, self._inlet, self._outlet = context, inlet, outlet
         self._rules = rules
         self._initial = initial
         self.position = position
@@ -137,7 +147,7 @@ class Computation:
             else:
                 self._process_next()
         run = self.tentative
-        if run is not None and self._speaker.term is not None and not run.busy:
+        if run is not None and self._context.term is not None and not run.busy:
             redoes = (self.busy and not self.regaining) or complete
             if run.active or not redoes:
                 self._advance_tentative(run, redoes)
@@ -170,11 +180,11 @@ class Computation:
         inputs: tuple[Payload | None, ...],
         copies: bool,
     ) -> None:
-        self._speaker.emit(
+        self._context.emit(
             ProcessBatch(
-                cause=self._speaker.cause,
-                task=self._speaker.task,
-                incarnation=self._speaker.incarnation,
+                cause=self._context.cause,
+                task=self._context.task,
+                incarnation=self._context.incarnation,
                 run=run,
                 ticket=ticket,
                 batch=batch,
@@ -196,11 +206,11 @@ class Computation:
         assert self.basis is not None, "only a tentative computation takes the state away"
         assert self._rules is not None
         first, state, inputs = self.basis.rebuild(self.position)
-        self._speaker.emit(
+        self._context.emit(
             RebuildState(
-                cause=self._speaker.cause,
-                task=self._speaker.task,
-                incarnation=self._speaker.incarnation,
+                cause=self._context.cause,
+                task=self._context.task,
+                incarnation=self._context.incarnation,
                 ticket=self.ticket,
                 method=self._rules.method,
                 state=state,
@@ -263,7 +273,7 @@ class Computation:
         policy = run.rules.during_stabilization if redoes else run.rules.during_failure
         if policy is Policy.SUSPEND or batch >= self.position + self._inlet.window:
             return
-        now = self._speaker.now
+        now = self._context.now
         slot = self._inlet.inbox.slots.get(batch)
         due = run.due_at(slot, policy, now, redoes=redoes)
         if due <= now:
@@ -274,8 +284,8 @@ class Computation:
             due = slot.first_at + run.rules.bound_us if slot is not None else FOREVER
         if now < due < FOREVER and run.timer_at != due:
             run.timer_at = due
-            key = ("due", self._speaker.task)
-            self._speaker.emit(SetTimer(cause=self._speaker.cause, at=due, key=key))
+            key = ("due", self._context.task)
+            self._context.emit(SetTimer(cause=self._context.cause, at=due, key=key))
 
     def _process_tentative(
         self, run: TentativeRun, batch: int, inputs: tuple[Payload | None, ...]
@@ -336,7 +346,7 @@ class Computation:
         if run.outputs or run.active:
             run.validate(self.position)
         if run.active:
-            assert self._speaker.term is not None, "a replica computes nothing tentative"
+            assert self._context.term is not None, "a replica computes nothing tentative"
             return
         assert self.state is not GONE, "the state was given away to nobody"
         assert self._outlet.held_from is None, "corrections are held by a stable task"

@@ -6,7 +6,7 @@ from harness.protocol.effects import CopyEvent, NoteCopy, Send, TaskEffect
 from harness.protocol.inputs import TaskMessage
 
 
-class Speaker:
+class Context:
     """Shared by the parts of a copy; collects the effects of one input."""
 
     __slots__ = ("cause", "effects", "incarnation", "now", "task", "term")
@@ -31,7 +31,7 @@ class Speaker:
         """Ask the host for something."""
         self.effects.append(effect)
 
-    def tell(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
+    def send(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
         """Send a message to a task: to one copy of it, or (None) to whichever is there."""
         assert message.task == to, f"a message for task {message.task} is sent to {to}"
         self.effects.append(Send(cause=self.cause, to=to, incarnation=incarnation, message=message))

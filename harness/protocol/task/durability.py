@@ -7,7 +7,7 @@ from harness.protocol.inputs import Checkpoint, CheckpointFailed, CheckpointStor
 from harness.protocol.operators import GONE
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.task.computation import Computation
-from harness.protocol.task.context import Speaker
+from harness.protocol.task.context import Context
 from harness.protocol.task.inlet import Inlet, Needs
 from harness.protocol.task.outlet import Outlet
 
@@ -19,13 +19,23 @@ class Durability:
     """What is stored, and what waits to be."""
 
     __slots__ = (
-        "_computation", "_every", "_heartbeat_us", "_inlet", "_local", "_outlet", "_refusals",
-        "_speaker", "_store_after", "_window", "stored", "unstored",
+        "_computation",
+        "_context",
+        "_every",
+        "_heartbeat_us",
+        "_inlet",
+        "_local",
+        "_outlet",
+        "_refusals",
+        "_store_after",
+        "_window",
+        "stored",
+        "unstored",
     )  # fmt: skip
 
     def __init__(
         self,
-        speaker: Speaker,
+        context: Context,
         inlet: Inlet,
         outlet: Outlet,
         computation: Computation,
@@ -33,7 +43,7 @@ class Durability:
         scheme: Scheme,
         anywhere: bool,
     ) -> None:
-        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
+        self._context, self._inlet, self._outlet = context, inlet, outlet
         self._computation = computation
         self._every = 0 if anywhere else scheme.checkpoint_every
         self._local = scheme.recovery is Recovery.LOCAL
@@ -60,12 +70,12 @@ class Durability:
     def load(self, position: int | None) -> None:
         """Ask for the checkpoint at ``position``, or for the latest."""
         assert position is None or position >= 0, f"position {position}"
-        self._speaker.emit(
+        self._context.emit(
             LoadCheckpoint(
-                cause=self._speaker.cause,
-                task=self._speaker.task,
-                incarnation=self._speaker.incarnation,
-                term=self._speaker.term,
+                cause=self._context.cause,
+                task=self._context.task,
+                incarnation=self._context.incarnation,
+                term=self._context.term,
                 position=position,
             )
         )
@@ -74,7 +84,7 @@ class Durability:
         """Store a checkpoint if it is time for one."""
         every = self._every
         due = every and not self._computation.position % every
-        if due and self._speaker.term is not None:
+        if due and self._context.term is not None:
             self._checkpoint()
 
     def cover(self) -> None:
@@ -86,7 +96,7 @@ class Durability:
         if (
             self._every
             and self._local
-            and self._speaker.term is not None
+            and self._context.term is not None
             and self._computation.position - self.stored >= self._every
             and not self.unstored
         ):
@@ -96,16 +106,16 @@ class Durability:
                 self._checkpoint()
 
     def _checkpoint(self) -> None:
-        speaker, computation, outbox = self._speaker, self._computation, self._outlet.outbox
-        assert speaker.term is not None, "a primary stores"
+        context, computation, outbox = self._context, self._computation, self._outlet.outbox
+        assert context.term is not None, "a primary stores"
         assert computation.state is not GONE, "only a whole state is stored"
         checkpoint = Checkpoint(
-            task=speaker.task,
+            task=context.task,
             position=computation.position,
             state=computation.state,
             outputs=outbox.contents(),
             acknowledged=tuple(outbox.acknowledged),
-            term=speaker.term,
+            term=context.term,
         )
         if self._local:
             self.unstored.clear()  # the newest covers the others
@@ -114,16 +124,16 @@ class Durability:
             # completed without this copy: it has been replaced, and the store will say so.
             del self.unstored[min(self.unstored)]
         self.unstored[computation.position] = checkpoint
-        if speaker.now >= self._store_after:
+        if context.now >= self._store_after:
             self._store(checkpoint)
 
     def _store(self, checkpoint: Checkpoint) -> None:
-        assert checkpoint.task == self._speaker.task, "another task's checkpoint"
-        assert checkpoint.term <= (self._speaker.term or 0), "a checkpoint from a later term"
-        self._speaker.emit(
+        assert checkpoint.task == self._context.task, "another task's checkpoint"
+        assert checkpoint.term <= (self._context.term or 0), "a checkpoint from a later term"
+        self._context.emit(
             StoreCheckpoint(
-                cause=self._speaker.cause,
-                incarnation=self._speaker.incarnation,
+                cause=self._context.cause,
+                incarnation=self._context.incarnation,
                 checkpoint=checkpoint,
                 forget_below=checkpoint.position if self._local else 0,
             )
@@ -131,7 +141,7 @@ class Durability:
 
     def repeat(self) -> None:
         """Store again what was not confirmed."""
-        if self._speaker.now >= self._store_after:
+        if self._context.now >= self._store_after:
             for checkpoint in self.unstored.values():
                 self._store(checkpoint)
 
@@ -151,7 +161,7 @@ class Durability:
         after each refusal; meanwhile upstream tasks keep what this one would need."""
         if item.position not in self.unstored:
             return
-        assert self._speaker.term is not None, "a replica stores nothing that could be refused"
+        assert self._context.term is not None, "a replica stores nothing that could be refused"
         self._refusals = min(self._refusals + 1, MOST_DOUBLINGS)
-        self._store_after = self._speaker.now + (self._heartbeat_us << self._refusals)
-        self._speaker.note(CopyEvent.UNSTORED, self._computation.position, item.reason)
+        self._store_after = self._context.now + (self._heartbeat_us << self._refusals)
+        self._context.note(CopyEvent.UNSTORED, self._computation.position, item.reason)

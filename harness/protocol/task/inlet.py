@@ -7,7 +7,7 @@ from typing import NamedTuple
 from harness.protocol.effects import ReadOn, ReadSource
 from harness.protocol.inputs import LOG, BatchesAcknowledged, ReplayRequested
 from harness.protocol.operators import Payload
-from harness.protocol.task.context import Speaker
+from harness.protocol.task.context import Context
 from harness.protocol.wiring import Wiring
 
 
@@ -144,14 +144,21 @@ class Inlet:
     """The input side of a copy; owns the inbox and what is known of upstream tasks."""
 
     __slots__ = (
-        "_index", "_speaker", "inbox", "read_below", "reading", "seen_terms", "source",
-        "upstream", "window",
+        "_context",
+        "_index",
+        "inbox",
+        "read_below",
+        "reading",
+        "seen_terms",
+        "source",
+        "upstream",
+        "window",
     )  # fmt: skip
 
-    def __init__(self, speaker: Speaker, *, wiring: Wiring, window: int, interval_us: int) -> None:
-        self._speaker = speaker
-        self.source = not wiring.upstream[speaker.task]
-        self.upstream = wiring.upstream[speaker.task] or (LOG,)
+    def __init__(self, context: Context, *, wiring: Wiring, window: int, interval_us: int) -> None:
+        self._context = context
+        self.source = not wiring.upstream[context.task]
+        self.upstream = wiring.upstream[context.task] or (LOG,)
         self._index = {task: index for index, task in enumerate(self.upstream)}
         self.inbox = Inbox(len(self.upstream), interval_us=interval_us)
         self.window = window
@@ -163,7 +170,7 @@ class Inlet:
 
     def index(self, upstream: int) -> int:
         """The place of an upstream task among the others."""
-        assert upstream in self._index, f"task {upstream} sends nothing to {self._speaker.task}"
+        assert upstream in self._index, f"task {upstream} sends nothing to {self._context.task}"
         return self._index[upstream]
 
     def take(
@@ -177,9 +184,9 @@ class Inlet:
         if batch >= position + self.window:
             self.inbox.dropped.add(index)  # asked for again when there is room
         elif stable:
-            self.inbox.put_stable(index, batch, payload, self._speaker.now)
+            self.inbox.put_stable(index, batch, payload, self._context.now)
         elif term >= self.seen_terms[index]:
-            self.inbox.put_tentative(index, batch, payload, self._speaker.now)
+            self.inbox.put_tentative(index, batch, payload, self._context.now)
         if term > self.seen_terms[index]:
             self.seen_terms[index] = term
 
@@ -211,32 +218,32 @@ class Inlet:
 
     def _acknowledge(self, index: int, below: int) -> None:
         if not self.source:
-            speaker, task = self._speaker, self.upstream[index]
+            context, task = self._context, self.upstream[index]
             message = BatchesAcknowledged(
-                cause=speaker.cause, task=task, downstream=speaker.task, below=below
+                cause=context.cause, task=task, downstream=context.task, below=below
             )
-            speaker.tell(task, None, message)
+            context.send(task, None, message)
 
     def request(self, index: int, needs: Needs) -> None:
         """Ask upstream ``index`` for every batch from the first one missing."""
         missing = self.inbox.next_missing(index, needs.position)
         assert needs.acknowledged <= missing, "it asks for what it has said it will not ask for"
-        speaker = self._speaker
+        context = self._context
         if self.source:
             self._read(missing, needs.position)
             return
-        speaker.tell(
+        context.send(
             self.upstream[index],
             None,
             ReplayRequested(
-                cause=speaker.cause,
+                cause=context.cause,
                 task=self.upstream[index],
-                downstream=speaker.task,
-                asking=speaker.incarnation,
+                downstream=context.task,
+                asking=context.incarnation,
                 from_batch=missing,
                 from_tentative=missing if needs.tentative is None else needs.tentative,
                 acknowledged=needs.acknowledged,
-                reloads=speaker.term is None,
+                reloads=context.term is None,
             ),
         )
 
@@ -252,11 +259,11 @@ class Inlet:
         assert self.source, "only a source reads the log"
         assert from_batch >= position, f"batch {from_batch} is behind position {position}"
         self.read_below = position + self.reading
-        self._speaker.emit(
+        self._context.emit(
             ReadSource(
-                cause=self._speaker.cause,
-                task=self._speaker.task,
-                incarnation=self._speaker.incarnation,
+                cause=self._context.cause,
+                task=self._context.task,
+                incarnation=self._context.incarnation,
                 from_batch=from_batch,
                 below=self.read_below,
             )
@@ -267,11 +274,11 @@ class Inlet:
         assert self.source, "only a source reads the log"
         if position + self.reading // 2 >= self.read_below:
             self.read_below = position + self.reading
-            self._speaker.emit(
+            self._context.emit(
                 ReadOn(
-                    cause=self._speaker.cause,
-                    task=self._speaker.task,
-                    incarnation=self._speaker.incarnation,
+                    cause=self._context.cause,
+                    task=self._context.task,
+                    incarnation=self._context.incarnation,
                     below=self.read_below,
                 )
             )

@@ -21,7 +21,7 @@ from harness.protocol.inputs import (
 )
 from harness.protocol.operators import State
 from harness.protocol.task.computation import Computation
-from harness.protocol.task.context import Speaker
+from harness.protocol.task.context import Context
 from harness.protocol.task.durability import Durability
 from harness.protocol.task.inlet import Inlet, Needs
 from harness.protocol.task.outlet import Outlet
@@ -57,95 +57,47 @@ TRANSITIONS: dict[tuple[Phase, type], Phase] = {
 """Where an input may lead from a phase; nothing leads out of FENCED and FAILED."""
 
 
-class Supply:
-    """Answers downstream tasks, and tells a replica of its primary's progress."""
-
-    __slots__ = ("_anywhere", "_computation", "_inlet", "_local", "_outlet", "_pending", "_speaker")
-
-    def __init__(
-        self,
-        speaker: Speaker,
-        inlet: Inlet,
-        outlet: Outlet,
-        computation: Computation,
-        *,
-        anywhere: bool,
-        local: bool,
-    ) -> None:
-        """``anywhere``: it is a source without a state, which can begin at any batch; ``local``:
-        tasks recover one by one, so there may be replicas."""
-        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
-        self._computation = computation
-        self._anywhere, self._local = anywhere, local
-        self._pending: dict[int, ReplayRequested] = {}
-        """What was asked for while the copy was loading, by who asked."""
-
-    def requested(self, item: ReplayRequested, phase: Phase) -> None:
-        """A downstream copy lacks batches. While this one loads it cannot say what it has; then
-        the request waits until it takes office."""
-        self._outlet.acknowledged(item.downstream, item.acknowledged)
-        if phase is Phase.LOADING:
-            self._pending[item.downstream] = item
-        if self._speaker.term is None or phase is not Phase.READY:
-            return
-        if self._outlet.has(item.from_batch):
-            self._outlet.replay(item, self._computation.uncorrected)
-        else:
-            self._cannot_replay(item)
-
-    def answer_pending(self) -> None:
-        """It is a primary and has its state."""
-        pending, self._pending = self._pending, {}
-        for request in pending.values():
-            self.requested(request, Phase.READY)
-
-    def _cannot_replay(self, item: ReplayRequested) -> None:
-        """Asked for what is trimmed: a source without a state reads it again, others say so."""
-        if not self._anywhere or item.reloads:
-            self._outlet.refuse(item)
-        elif item.from_batch < self._computation.position:
-            self.rewind(item.from_batch)
-
-    def rewind(self, batch: int) -> None:
-        """Go back, as nothing is remembered that would be wrong there."""
-        assert self._anywhere, "a state belongs to one position"
-        self._computation.rewind(batch)
-        self._outlet.restart(batch)
-        self._inlet.request(0, Needs(batch, None, 0))
-
-    def report_progress(self) -> None:
-        """To a replica, if there may be one."""
-        if self._local:
-            self._outlet.report_progress(self._computation.position)
-
-
 class Lifecycle:
     """Owns the phase; decides when a copy begins, loads again, or ends."""
 
     __slots__ = (
-        "_begun", "_computation", "_durability", "_initial", "_inlet", "_local", "_order",
-        "_outlet", "_speaker", "_supply", "failure", "phase",
+        "_anywhere",
+        "_begun",
+        "_computation",
+        "_context",
+        "_durability",
+        "_initial",
+        "_inlet",
+        "_local",
+        "_order",
+        "_outlet",
+        "_pending",
+        "failure",
+        "phase",
     )  # fmt: skip
 
     def __init__(
         self,
         order: CopyOrdered,
-        speaker: Speaker,
+        context: Context,
         inlet: Inlet,
         outlet: Outlet,
         computation: Computation,
         durability: Durability,
-        supply: Supply,
         *,
         initial: State,
+        anywhere: bool,
         local: bool,
     ) -> None:
-        """``local``: tasks recover one by one, so a copy may go on from a later checkpoint."""
+        """``anywhere``: a source without a state can begin at any batch. ``local``: tasks recover
+        one by one, so there may be replicas, and a copy may go on from a later checkpoint."""
         self._order = order
-        self._speaker, self._inlet, self._outlet = speaker, inlet, outlet
-        self._computation, self._durability, self._supply = computation, durability, supply
+        self._context, self._inlet, self._outlet = context, inlet, outlet
+        self._computation, self._durability = computation, durability
         self._initial = initial
-        self._local = local
+        self._anywhere, self._local = anywhere, local
+        self._pending: dict[int, ReplayRequested] = {}
+        """Requests that came while the copy was loading, by downstream task."""
         self._begun = False
         """It has been ready: whatever it loads now, it needs only what is further than itself."""
         self.phase = Phase.LOADING
@@ -186,7 +138,7 @@ class Lifecycle:
                 self._enter(Phase.READY, item)
                 self._note(CopyEvent.READY, "nothing newer was stored")
             return
-        assert checkpoint.task == self._speaker.task, "another task's checkpoint"
+        assert checkpoint.task == self._context.task, "another task's checkpoint"
         self._outlet.restore(dict(checkpoint.outputs), checkpoint.acknowledged)
         if self._order.start is Start.EPOCH and not self._outlet.sink:
             self._outlet.outbox.trim_all(checkpoint.position)  # every task has stored this epoch
@@ -199,18 +151,18 @@ class Lifecycle:
         self._computation.begin(position, state)
         self._note(CopyEvent.READY, "checkpoint" if self._durability.stored else "initial state")
         self._inlet.request_missing(self._durability.needs())
-        if self._speaker.term is not None:
+        if self._context.term is not None:
             self._take_office()
 
     # -- taking over -----------------------------------------------------------------------
 
     def promoted(self, item: CopyPromoted) -> None:
         """The replica is the primary now; once it has its state, it says so."""
-        term = self._speaker.term
+        term = self._context.term
         assert term is None or item.term >= term, "a term never falls"
         if term == item.term:
             return
-        self._speaker.term = item.term
+        self._context.term = item.term
         self._note(CopyEvent.PROMOTED)
         if self.phase is Phase.READY:
             self._outlet.take_over()
@@ -218,7 +170,7 @@ class Lifecycle:
 
     def _take_office(self) -> None:
         self._outlet.take_office()
-        self._supply.answer_pending()
+        self.answer_pending()
 
     # -- going back, and giving up ---------------------------------------------------------
 
@@ -242,5 +194,45 @@ class Lifecycle:
         """The store or the partition knows of a newer primary."""
         self._enter(Phase.FENCED, item)
 
+    # -- requests of others ----------------------------------------------------------------
+
+    def replay_requested(self, item: ReplayRequested) -> None:
+        """A downstream copy lacks batches. While this one loads it cannot say what it has; then
+        the request waits until it takes office."""
+        self._outlet.acknowledged(item.downstream, item.acknowledged)
+        if self.phase is Phase.LOADING:
+            self._pending[item.downstream] = item
+        if self._context.term is None or self.phase is not Phase.READY:
+            return
+        if self._outlet.has(item.from_batch):
+            self._outlet.replay(item, self._computation.uncorrected)
+        else:
+            self._cannot_replay(item)
+
+    def answer_pending(self) -> None:
+        """It is a primary and has its state."""
+        pending, self._pending = self._pending, {}
+        for request in pending.values():
+            self.replay_requested(request)
+
+    def _cannot_replay(self, item: ReplayRequested) -> None:
+        """Asked for what is trimmed: a source without a state reads it again, others say so."""
+        if not self._anywhere or item.reloads:
+            self._outlet.refuse(item)
+        elif item.from_batch < self._computation.position:
+            self.rewind(item.from_batch)
+
+    def rewind(self, batch: int) -> None:
+        """Go back, as nothing is remembered that would be wrong there."""
+        assert self._anywhere, "a state belongs to one position"
+        self._computation.rewind(batch)
+        self._outlet.restart(batch)
+        self._inlet.request(0, Needs(batch, None, 0))
+
+    def report_progress(self) -> None:
+        """To a replica, if there may be one."""
+        if self._local:
+            self._outlet.report_progress(self._computation.position)
+
     def _note(self, event: CopyEvent, why: str = "") -> None:
-        self._speaker.note(event, self._computation.position, why)
+        self._context.note(event, self._computation.position, why)

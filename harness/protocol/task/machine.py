@@ -25,10 +25,9 @@ part                  what it owns
 `inlet.Inlet`         the inbox, what is known of upstream tasks, asking for input
 `computation`         position and state; the stable and the tentative computation
 `outlet.Outlet`       the outbox, a sink's partition, sending once more
-`supply`              what others ask for: batches again, and progress
 `durability`          checkpoints, and what they let others forget
 `lifecycle`           phases: beginning, loading, taking over, giving up
-`speaker.Speaker`     who the copy is (task, incarnation, term), and the effects of an input
+`context.Context`     who the copy is (task, incarnation, term), and the effects of an input
 this file             hands every input to the part that it concerns
 ====================  ======================================================================
 """
@@ -70,10 +69,10 @@ from harness.protocol.operators import State
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.story import KEPT, Story
 from harness.protocol.task.computation import Computation, Mode
-from harness.protocol.task.context import Speaker
+from harness.protocol.task.context import Context
 from harness.protocol.task.durability import Durability
 from harness.protocol.task.inlet import Inlet
-from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY, Lifecycle, Phase, Supply
+from harness.protocol.task.lifecycle import FAILED, FENCED, LOADING, READY, Lifecycle, Phase
 from harness.protocol.task.outlet import Outlet
 from harness.protocol.wiring import Wiring
 
@@ -84,8 +83,18 @@ class TaskMachine:
     """One copy. Every input goes through `handle`; `validate` checks what must hold after it."""
 
     __slots__ = (
-        "_notes_progress", "_reported", "_ticked_position", "anywhere", "computation",
-        "durability", "inlet", "life", "outlet", "scheme", "speaker", "story", "supply",
+        "_notes_progress",
+        "_reported",
+        "_ticked_position",
+        "anywhere",
+        "computation",
+        "context",
+        "durability",
+        "inlet",
+        "life",
+        "outlet",
+        "scheme",
+        "story",
     )  # fmt: skip
 
     def __init__(
@@ -103,14 +112,14 @@ class TaskMachine:
         self.scheme = scheme
         self.anywhere = wiring.begins_anywhere(task)
         """A source without a state to speak of: never stored, never loaded."""
-        speaker = self.speaker = Speaker(
+        context = self.context = Context(
             task=task, incarnation=order.incarnation, term=order.term, cause=order.cause
         )
         interval_us = scheme.tentative.interval_us if scheme.tentative is not None else 0
-        self.inlet = Inlet(speaker, wiring=wiring, window=window, interval_us=interval_us)
-        self.outlet = Outlet(speaker, wiring=wiring, window=window, send_from=order.send_from)
+        self.inlet = Inlet(context, wiring=wiring, window=window, interval_us=interval_us)
+        self.outlet = Outlet(context, wiring=wiring, window=window, send_from=order.send_from)
         self.computation = Computation(
-            speaker,
+            context,
             self.inlet,
             self.outlet,
             rules=scheme.tentative,
@@ -119,30 +128,22 @@ class TaskMachine:
             position=order.position,
         )
         self.durability = Durability(
-            speaker,
+            context,
             self.inlet,
             self.outlet,
             self.computation,
             scheme=scheme,
             anywhere=self.anywhere,
         )
-        self.supply = Supply(
-            speaker,
-            self.inlet,
-            self.outlet,
-            self.computation,
-            anywhere=self.anywhere,
-            local=scheme.recovery is Recovery.LOCAL,
-        )
         self.life = Lifecycle(
             order,
-            speaker,
+            context,
             self.inlet,
             self.outlet,
             self.computation,
             self.durability,
-            self.supply,
             initial=initial,
+            anywhere=self.anywhere,
             local=scheme.recovery is Recovery.LOCAL,
         )
         self._ticked_position = -1
@@ -155,22 +156,22 @@ class TaskMachine:
     @property
     def task(self) -> int:
         """Its task's number."""
-        return self.speaker.task
+        return self.context.task
 
     @property
     def incarnation(self) -> int:
         """Its own number, which no other copy of the task ever had."""
-        return self.speaker.incarnation
+        return self.context.incarnation
 
     @property
     def term(self) -> int | None:
         """A primary's number; None for a replica."""
-        return self.speaker.term
+        return self.context.term
 
     @property
     def primary(self) -> bool:
         """Whether it sends its output on."""
-        return self.speaker.term is not None
+        return self.context.term is not None
 
     @property
     def sink(self) -> bool:
@@ -200,7 +201,7 @@ class TaskMachine:
     def report(self) -> CopyReport:
         """This copy's line in its node's heartbeat; the same object while nothing changes."""
         last, ready = self._reported, self.life.phase is READY
-        position, term = self.computation.position, self.speaker.term
+        position, term = self.computation.position, self.context.term
         stored, published = self.durability.stored, self.outlet.publisher.confirmed
         if (
             last is not None
@@ -213,8 +214,8 @@ class TaskMachine:
         ):
             return last
         self._reported = CopyReport(
-            task=self.speaker.task,
-            incarnation=self.speaker.incarnation,
+            task=self.context.task,
+            incarnation=self.context.incarnation,
             term=term,
             position=position,
             stored=stored,
@@ -228,7 +229,7 @@ class TaskMachine:
 
     def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
         """React to ``item``; ``now`` in microseconds, never less than before."""
-        effects = self.speaker.begin(item.cause, now)
+        effects = self.context.begin(item.cause, now)
         kind, phase = type(item), self.life.phase
         try:
             if phase is not FENCED and phase is not FAILED:
@@ -244,7 +245,7 @@ class TaskMachine:
 
     def tick(self, *, cause: str, now: int) -> list[TaskEffect]:
         """The node's heartbeat: ask again for whatever did not come."""
-        effects = self.speaker.begin(cause, now)
+        effects = self.context.begin(cause, now)
         if self.life.phase is LOADING:
             self.life.load()
         elif self.life.phase is READY:
@@ -258,9 +259,9 @@ class TaskMachine:
 
     def retire(self, *, cause: str, why: str, now: int) -> list[TaskEffect]:
         """The node drops this copy."""
-        effects = self.speaker.begin(cause, now)
+        effects = self.context.begin(cause, now)
         if self.inlet.source:
-            self.speaker.emit(
+            self.context.emit(
                 StopReading(cause=cause, task=self.task, incarnation=self.incarnation)
             )
         self._note(CopyEvent.RETIRED, why)
@@ -277,8 +278,8 @@ class TaskMachine:
         if self.durability.unstored or self.outlet.sink:
             self.durability.repeat()
             self.outlet.repeat()
-        if self.speaker.now >= self.outlet.reported_at + self.scheme.trim_every_us:
-            self.supply.report_progress()
+        if self.context.now >= self.outlet.reported_at + self.scheme.trim_every_us:
+            self.life.report_progress()
 
     # -- input -----------------------------------------------------------------------------
 
@@ -325,7 +326,7 @@ class TaskMachine:
         if inlet.source:
             inlet.read_on(position)
         computation.meet()
-        if self._notes_progress and self.speaker.term is not None:
+        if self._notes_progress and self.context.term is not None:
             self._note(CopyEvent.PROGRESSED)
         self.durability.after_batch()
 
@@ -336,13 +337,13 @@ class TaskMachine:
 
     def _output_published(self, item: OutputPublished) -> None:
         if self.outlet.published(item):
-            self.supply.report_progress()
+            self.life.report_progress()
 
     def _timer_fired(self, _item: TimerFired) -> None:
         """Nothing of its own: `_advance` looks at the clock."""
 
     def _note(self, event: CopyEvent, why: str = "") -> None:
-        self.speaker.note(event, self.computation.position, why)
+        self.context.note(event, self.computation.position, why)
 
     # -- what must hold --------------------------------------------------------------------
 
@@ -364,7 +365,7 @@ class TaskMachine:
                 raise self._violation(error) from error
 
     def _violation(self, error: AssertionError) -> ProtocolViolation:
-        return ProtocolViolation(f"{error}\n{self.story.tell()}")
+        return ProtocolViolation(f"{error}\n{self.story.text()}")
 
 
 _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
@@ -372,7 +373,7 @@ _HANDLERS: dict[type, Callable[[TaskMachine, Any], None]] = {
     CopyPromoted: lambda copy, item: copy.life.promoted(item),
     BatchArrived: TaskMachine._arrived,
     SourceRead: TaskMachine._read,
-    ReplayRequested: lambda copy, item: copy.supply.requested(item, copy.life.phase),
+    ReplayRequested: lambda copy, item: copy.life.replay_requested(item),
     ReplayRefused: lambda copy, item: copy.life.replay_refused(item),
     BatchesAcknowledged: lambda copy, item: copy.outlet.acknowledged(item.downstream, item.below),
     UpstreamResumed: TaskMachine._upstream_resumed,

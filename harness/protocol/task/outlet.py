@@ -23,7 +23,7 @@ from harness.protocol.inputs import (
     UpstreamResumed,
 )
 from harness.protocol.operators import Payload
-from harness.protocol.task.context import Speaker
+from harness.protocol.task.context import Context
 from harness.protocol.wiring import Wiring
 
 
@@ -170,13 +170,13 @@ class Outlet:
     """The output side of a copy; owns the outbox and, for a sink, the publisher."""
 
     __slots__ = (
-        "_speaker", "downstream", "held_from", "outbox", "publisher", "reported_at",
+        "_context", "downstream", "held_from", "outbox", "publisher", "reported_at",
         "reported_below", "send_from", "sent_below", "sink", "window",
     )  # fmt: skip
 
-    def __init__(self, speaker: Speaker, *, wiring: Wiring, window: int, send_from: int) -> None:
-        self._speaker = speaker
-        self.downstream = wiring.downstream[speaker.task]
+    def __init__(self, context: Context, *, wiring: Wiring, window: int, send_from: int) -> None:
+        self._context = context
+        self.downstream = wiring.downstream[context.task]
         self.sink = not self.downstream
         self.window = window
         self.publisher = Publisher()
@@ -218,7 +218,7 @@ class Outlet:
         if batch >= self.send_from:
             if batch not in self.outbox.outputs:
                 self.outbox.put(batch, outputs)
-            if self._speaker.term is not None:
+            if self._context.term is not None:
                 self._deliver(batch, outputs)
 
     def _deliver(self, batch: int, outputs: tuple[Payload, ...]) -> None:
@@ -234,7 +234,7 @@ class Outlet:
 
     def deliver_tentative(self, batch: int, outputs: tuple[Payload, ...]) -> None:
         """Send or publish what was computed from partial input."""
-        assert self._speaker.term is not None, "a replica computes nothing tentative"
+        assert self._context.term is not None, "a replica computes nothing tentative"
         if self.sink:
             if self.publisher.owned:
                 self.publisher.tentative(batch, outputs[0])
@@ -245,25 +245,25 @@ class Outlet:
     def _send(
         self, to: int, incarnation: int | None, batch: int, payload: Payload, *, stable: bool
     ) -> None:
-        speaker = self._speaker
-        assert speaker.term is not None, "a replica holds its output back"
-        speaker.tell(
+        context = self._context
+        assert context.term is not None, "a replica holds its output back"
+        context.send(
             to,
             incarnation,
             BatchArrived(
-                cause=speaker.cause,
+                cause=context.cause,
                 task=to,
-                upstream=speaker.task,
+                upstream=context.task,
                 batch=batch,
                 stable=stable,
                 payload=payload,
-                term=speaker.term,
+                term=context.term,
             ),
         )
 
     def hold(self, position: int) -> None:
         """Keep corrections from ``position`` on until `release`."""
-        assert self._speaker.term is not None, "a replica has sent nothing to correct"
+        assert self._context.term is not None, "a replica has sent nothing to correct"
         if self.held_from is None:
             self.held_from = position
 
@@ -309,14 +309,14 @@ class Outlet:
     def refuse(self, item: ReplayRequested) -> None:
         """Asked for what is trimmed."""
         assert not self.has(item.from_batch), "what is here is not refused"
-        speaker = self._speaker
-        speaker.tell(
+        context = self._context
+        context.send(
             item.downstream,
             item.asking,
             ReplayRefused(
-                cause=speaker.cause,
+                cause=context.cause,
                 task=item.downstream,
-                upstream=speaker.task,
+                upstream=context.task,
                 oldest=max(self.outbox.oldest, self.send_from),
             ),
         )
@@ -325,26 +325,26 @@ class Outlet:
 
     def take_over(self) -> None:
         """A replica is promoted: what it held back goes out."""
-        assert self._speaker.term is not None, "only a primary sends"
+        assert self._context.term is not None, "only a primary sends"
         self._deliver_since(self.sent_below)
 
     def take_office(self) -> None:
         """Begin as the primary: fence the output partition of a sink, tell the downstream tasks."""
-        speaker = self._speaker
-        assert speaker.term is not None, "only a primary takes office"
+        context = self._context
+        assert context.term is not None, "only a primary takes office"
         if self.sink and not self.publisher.owned:
             self._fence()
         elif self.sink:
             self._deliver_since(self.publisher.next_stable)
         for task in self.downstream:
             message = UpstreamResumed(
-                cause=speaker.cause, task=task, upstream=speaker.task, term=speaker.term
+                cause=context.cause, task=task, upstream=context.task, term=context.term
             )
-            speaker.tell(task, None, message)
+            context.send(task, None, message)
 
     def progress_reported(self, item: ProgressReported) -> None:
         """A replica learns how far the primary's output has got, and trims what it holds back."""
-        if self._speaker.term is not None:
+        if self._context.term is not None:
             return
         self.sent_below = max(self.sent_below, item.sent_below)
         if self.sink:
@@ -352,27 +352,27 @@ class Outlet:
 
     def report_progress(self, position: int) -> None:
         """To a replica. Whether there is one only the coordinator knows: the plan may change."""
-        speaker = self._speaker
-        if speaker.term is None:
+        context = self._context
+        if context.term is None:
             return
-        self.reported_at = speaker.now
+        self.reported_at = context.now
         self.reported_below = self.publisher.confirmed if self.sink else position
         message = ProgressReported(
-            cause=speaker.cause, task=speaker.task, sent_below=self.reported_below
+            cause=context.cause, task=context.task, sent_below=self.reported_below
         )
-        speaker.tell(speaker.task, None, message)
+        context.send(context.task, None, message)
 
     # -- publishing ------------------------------------------------------------------------
 
     def _fence(self) -> None:
-        speaker = self._speaker
-        assert speaker.term is not None
-        speaker.emit(
+        context = self._context
+        assert context.term is not None
+        context.emit(
             FenceOutput(
-                cause=speaker.cause,
-                task=speaker.task,
-                incarnation=speaker.incarnation,
-                term=speaker.term,
+                cause=context.cause,
+                task=context.task,
+                incarnation=context.incarnation,
+                term=context.term,
             )
         )
 
@@ -406,14 +406,14 @@ class Outlet:
             self._append()
 
     def _append(self) -> None:
-        speaker = self._speaker
-        assert speaker.term is not None
-        speaker.emit(
+        context = self._context
+        assert context.term is not None
+        context.emit(
             PublishOutput(
-                cause=speaker.cause,
-                task=speaker.task,
-                incarnation=speaker.incarnation,
-                term=speaker.term,
+                cause=context.cause,
+                task=context.task,
+                incarnation=context.incarnation,
+                term=context.term,
                 sequence=self.publisher.sequence,
                 records=self.publisher.in_flight,
             )
@@ -421,7 +421,7 @@ class Outlet:
 
     def repeat(self) -> None:
         """A sink asks its partition again for what was not answered."""
-        if self.sink and self._speaker.term is not None:
+        if self.sink and self._context.term is not None:
             if not self.publisher.owned:
                 self._fence()
             elif self.publisher.in_flight:

@@ -28,9 +28,9 @@ def told(recovery: Recovery, *, complete: int, positions: list[int]) -> set[int]
     wanted = scheme(recovery=recovery, checkpoint_every=every)
     epochs = Epochs(wiring=WIRING, scheme=wanted, members=members, assigned=assigned)
     epochs.complete = complete
-    sent = [effect.message for effect in epochs.tell(CAUSE) if isinstance(effect, Send)]
+    sent = [effect.message for effect in epochs.orders(CAUSE) if isinstance(effect, Send)]
     assert {message.task for message in sent} in (set(), set(WIRING.tasks))
-    assert not list(epochs.tell(CAUSE)), "once is enough"
+    assert not list(epochs.orders(CAUSE)), "once is enough"
     return {message.position for message in sent if isinstance(message, EpochCompleted)}
 
 
