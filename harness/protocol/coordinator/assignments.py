@@ -12,7 +12,7 @@ from harness.protocol.inputs import Start
 
 
 class Assignments:
-    """Only this class changes an `Assignment`; it keeps `Member.copies` equal to them."""
+    """The only writer of each `Assignment`; keeps `Member.copies` equal to them."""
 
     def __init__(self, members: Membership) -> None:
         self.members = members
@@ -20,29 +20,33 @@ class Assignments:
         self._validated: list[Assignment] = []
 
     def begin(self, count: int) -> None:
-        """``count`` tasks that have never had a place."""
+        """Begin with ``count`` tasks that have no place yet."""
+        assert count > 0, "a wiring has tasks"
         assert not self.tasks, "tasks are placed for the first time once"
         self.tasks = [Assignment() for _ in range(count)]
 
     def adopt(self, tasks: Sequence[Assignment]) -> None:
-        """What an earlier coordinator decided."""
+        """Adopt the decisions of an earlier coordinator."""
+        assert tasks, "a stored registry has every task"
         self.tasks = list(tasks)
         for copy in self.copies():
             self._note(copy)
 
     def _note(self, copy: Copy) -> None:
+        assert copy.incarnation > 0, f"task {copy.task}: a copy without a number"
         self.members[copy.node].copies[copy.task, copy.incarnation] = copy
 
     def _forget(self, copy: Copy) -> None:
+        assert copy.node in self.members.numbers, f"node {copy.node} is not known"
         del self.members[copy.node].copies[copy.task, copy.incarnation]
 
     def copies(self) -> list[Copy]:
-        """Every copy that is wanted."""
+        """Return every copy that is wanted."""
         both = ((a.primary, a.replica) for a in self.tasks)
         return [copy for pair in both for copy in pair if copy is not None]
 
     def lost(self) -> list[int]:
-        """The tasks that have no primary."""
+        """Return the tasks that have no primary."""
         return [task for task, assignment in enumerate(self.tasks) if assignment.primary is None]
 
     def place(
@@ -55,7 +59,8 @@ class Assignments:
         send_from: int = 0,
         replica: bool = False,
     ) -> None:
-        """A new copy under a number that none has had, in the place of the one before."""
+        """Place a new copy, under a number of its own, in place of the copy before."""
+        assert send_from >= 0, f"task {task} sends from batch {send_from}"
         assignment = self.tasks[task]
         assert position >= 0, f"task {task} from batch {position}"
         used = assignment.used + 1
@@ -79,7 +84,8 @@ class Assignments:
         self._note(copy)
 
     def promote(self, task: int) -> Copy:
-        """The replica becomes the primary, under a new term; returns what it was."""
+        """Make the replica the primary under a new term; return the copy before its promotion."""
+        assert 0 <= task < len(self.tasks), f"task {task} of {len(self.tasks)}"
         assignment = self.tasks[task]
         replica = assignment.replica
         assert replica is not None, f"task {task} has no replica to promote"
@@ -91,7 +97,7 @@ class Assignments:
         return replica
 
     def drop_replica(self, task: int) -> int:
-        """Give it up; returns the node that had it."""
+        """Give up the replica; return its node."""
         assignment = self.tasks[task]
         assert assignment.replica is not None, f"task {task} has no replica to drop"
         self._forget(assignment.replica)
@@ -99,7 +105,7 @@ class Assignments:
         return assignment.replica.node
 
     def lose(self, node: int) -> list[Copy]:
-        """Nothing is on ``node`` any more; returns the primaries that were."""
+        """Remove every copy from ``node``; return the primaries among them."""
         member = self.members[node]
         primaries: list[Copy] = []
         for copy in member.copies.values():
@@ -113,13 +119,17 @@ class Assignments:
         return primaries
 
     def wanted(self, task: int, incarnation: int) -> Copy | None:
-        """The copy of that number, if there shall be one."""
+        """Return the copy of this number if it is wanted, else None."""
+        assert incarnation > 0, f"incarnation {incarnation} of task {task}"
         assignment = self.tasks[task]
         both = (assignment.primary, assignment.replica)
         return next((c for c in both if c is not None and c.incarnation == incarnation), None)
 
     def give_up(self, copy: Copy) -> None:
-        """One copy on a node that lives."""
+        """Give up one copy on a live node."""
+        assert self.wanted(copy.task, copy.incarnation) is not None, (
+            "only a wanted copy is given up"
+        )
         assignment = self.tasks[copy.task]
         if copy == assignment.replica:
             self.drop_replica(copy.task)
@@ -128,7 +138,7 @@ class Assignments:
         self._forget(copy)
 
     def _without_primary(self, assignment: Assignment) -> Assignment:
-        """What a lost task had published and stored, and where it was, is remembered."""
+        """Return the assignment of a lost task, with its last known output, checkpoint and node."""
         primary = assignment.primary
         assert primary is not None, "only a primary is lost"
         report = self.members.report(primary)
@@ -140,11 +150,15 @@ class Assignments:
         )
 
     def positions(self) -> list[int]:
-        """By task, a lower bound of the batch that its primary is at, or will be at once it has
-        been restored and has loaded its checkpoint."""
+        """Return a lower bound of each primary's position, by task.
+
+        A task that was restored and has not loaded its checkpoint yet counts with the position that
+        it will have then.
+        """
         return [self._position(assignment) for assignment in self.tasks]
 
     def _position(self, assignment: Assignment) -> int:
+        assert assignment.stored >= 0, f"a checkpoint at {assignment.stored}"
         primary = assignment.primary
         if primary is None:
             return assignment.stored
@@ -153,13 +167,13 @@ class Assignments:
         return max(at, assignment.stored)  # until it has loaded it reports where it was told to be
 
     def published(self, sink: int) -> int:
-        """A lower bound of what a sink has published."""
+        """Return a lower bound of the published output of a sink."""
         primary = self.tasks[sink].primary
         report = self.members.report(primary) if primary is not None else None
         return max(self.tasks[sink].published, report.published if report is not None else 0)
 
     def validate(self) -> None:
-        """Assert what no sequence of decisions may break."""
+        """Assert the invariants that every sequence of decisions must keep."""
         if self.tasks == self._validated:
             return  # nothing was decided since
         for task, assignment in enumerate(self.tasks):

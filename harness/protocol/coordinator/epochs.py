@@ -17,11 +17,11 @@ from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 
 STILL = 3
-"""After so many sweeps in which no task has moved, all are told again what they may trim."""
+"""Sweeps without progress of any task after which the permission to trim is sent again."""
 
 
 class Epochs:
-    """``complete`` is that batch; `advance` moves it on."""
+    """The batch before which all buffers may be trimmed: ``complete``; `advance` moves it on."""
 
     def __init__(
         self, *, wiring: Wiring, scheme: Scheme, members: Membership, assigned: Assignments
@@ -37,11 +37,12 @@ class Epochs:
 
     @property
     def needs_storing(self) -> bool:
-        """Whether the registry must hold it before any task trims."""
+        """True if the registry must hold the epoch before any task trims."""
         return self._recovery is Recovery.GLOBAL
 
     def advance(self) -> bool:
-        """Move ``complete`` on as far as the tasks' reports allow; whether it moved."""
+        """Move ``complete`` on as far as the reports of the tasks allow; return True if it
+        moved."""
         if self._recovery is Recovery.LOCAL:
             return False
         primaries = [assignment.primary for assignment in self._assigned.tasks]
@@ -62,7 +63,11 @@ class Epochs:
         return moved
 
     def _note_standstill(self, moved: int) -> None:
-        """The leave to trim may have been lost, and a full buffer holds everybody up."""
+        """Send the permission to trim again after a standstill.
+
+        It may have been lost, and a full buffer stops every task.
+        """
+        assert moved >= 0, f"positions add up to {moved}"
         assert 0 <= self._still < STILL, f"{self._still} sweeps without a move"
         self._still = self._still + 1 if moved == self._moved else 0
         self._moved = moved
@@ -70,7 +75,8 @@ class Epochs:
             self._still, self._told = 0, -1
 
     def orders(self, cause: str) -> Iterator[Effect]:
-        """Buffers may be trimmed: each copy is told by its number, a later one is not meant."""
+        """Yield the permission to trim, addressed to the current copy of each task."""
+        assert self.complete >= 0, f"batch {self.complete}"
         below = self.complete
         if self._recovery is Recovery.REPLAY:
             # Tasks may have been sent back since: a registry that is read again says less of them.

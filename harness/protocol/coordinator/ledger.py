@@ -27,7 +27,7 @@ from harness.protocol.inputs import (
 
 
 class Ledger:
-    """Versions of one coordinator: every decision makes a new one."""
+    """The versions of one coordinator: every decision makes a new one."""
 
     def __init__(self, owner: int) -> None:
         self.owner = owner
@@ -38,20 +38,22 @@ class Ledger:
 
     @property
     def loaded(self) -> bool:
-        """It is known what an earlier coordinator decided, or that there was none."""
+        """True once the decisions of an earlier coordinator are known, or that there was none."""
         return self.term > 0
 
     @property
     def settled(self) -> bool:
-        """The latest decision is durable: it may be acted upon."""
+        """True if the latest decision is durable, so that orders may follow from it."""
         return self.stored == self.version
 
     def load(self, cause: str) -> LoadRegistry:
-        """Ask for the registry, and for a term."""
+        """Request the registry, and a term."""
+        assert self.owner > 0, f"owner {self.owner}"
         return LoadRegistry(cause=cause, owner=self.owner)
 
     def take(self, item: RegistryLoaded) -> None:
-        """Go on from what was loaded."""
+        """Continue from the loaded registry."""
+        assert not self.loaded, "a coordinator reads the registry once"
         assert item.term > 0, "the store gives every coordinator a term"
         assert item.term >= self.term, "a term never falls"
         self.term = item.term
@@ -59,13 +61,14 @@ class Ledger:
             self.version = self.stored = item.registry.version
 
     def store(self, registry: Registry, cause: str) -> StoreRegistry:
-        """Ask for the latest version to be stored."""
+        """Request that the latest version is stored."""
         assert registry.version == self.version, "only the latest version is worth storing"
         assert self.loaded, "who has not read the registry decides nothing"
         return StoreRegistry(cause=cause, term=self.term, version=self.version, registry=registry)
 
     def note_stored(self, item: RegistryStored) -> bool:
-        """Note that a version is stored. Whether that is new, and it is the latest version."""
+        """Note that a version is stored; return True if it is new and the latest."""
+        assert item.version >= 0, f"version {item.version}"
         assert item.version <= self.version, "a version was stored that never was"
         if item.version <= self.stored:
             return False
@@ -73,12 +76,15 @@ class Ledger:
         return self.settled
 
     def validate(self) -> None:
-        """Assert that no decision was stored that was not made."""
+        """Assert that only decisions that were made are stored."""
+        assert self.loaded or not self.version, "a decision was made before the registry was read"
         assert self.stored <= self.version, "a version was stored that never was"
 
 
 def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Order]:
-    """Whatever makes ``member`` host its copies and no others."""
+    """Yield the orders that make ``member`` host the wanted copies and no others."""
+    assert member.alive, "only live nodes get orders"
+    assert coordinator > 0, "an order carries its coordinator's term"
     ordered: dict[int, int] = {}
     for (task, incarnation), copy in member.copies.items():
         report = member.reports.get((task, incarnation))
@@ -104,7 +110,7 @@ def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Orde
 
 
 def _other(member: Member, copy: Copy) -> int | None:
-    """The number of the same task's other copy on that node, if both are to be there."""
+    """Return the number of the same task's other copy on that node, if both are wanted there."""
     for task, incarnation in member.copies:
         if task == copy.task and incarnation != copy.incarnation:
             return incarnation
@@ -112,7 +118,8 @@ def _other(member: Member, copy: Copy) -> int | None:
 
 
 def order_of(copy: Copy, *, beside: int | None, coordinator: int, cause: str) -> CopyOrdered:
-    """What starts ``copy``."""
+    """Return the order that starts ``copy``."""
+    assert beside != copy.incarnation, "a copy does not stay alongside itself"
     return CopyOrdered(
         cause=cause,
         boot=copy.boot,

@@ -31,11 +31,11 @@ from harness.protocol.wiring import Wiring
 EVERYWHERE = 2
 """Different nodes on which a batch has to fail."""
 ALONE = 3
-"""Failures in a row on the only node of a cluster that count as much: there is no other to try."""
+"""Failures in a row on the only node of a cluster after which the run ends."""
 
 
 class OperatorFailures:
-    """In memory: a new coordinator sees the next failure as the first."""
+    """The failures of operators, in memory: for a new coordinator the next failure is the first."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[int, frozenset[int]]] = {}
@@ -44,8 +44,11 @@ class OperatorFailures:
         """Task to the copies, by incarnation, that it failed for."""
 
     def note(self, report: CopyReport, node: int, *, cluster: int) -> bool:
-        """A copy on ``node`` of a ``cluster`` of so many has given up; True if its batch fails
-        everywhere."""
+        """Note that a copy on ``node`` has failed; return True if its batch fails everywhere.
+
+        ``cluster`` is the number of nodes.
+        """
+        assert report.failed, "a failure has a traceback"
         assert cluster > 0, "the node that reports is one of the cluster's"
         batch, nodes = self._nodes.get(report.task, (report.position, frozenset()))
         if batch != report.position:
@@ -57,11 +60,13 @@ class OperatorFailures:
         return len(nodes | {node}) >= EVERYWHERE or (cluster == 1 and len(copies) >= ALONE)
 
     def times(self, task: int) -> int:
-        """How many copies of ``task`` have failed at the batch that failed last."""
+        """Return the number of copies of ``task`` that failed at the batch that failed last."""
+        assert task >= 0, f"task {task}"
         return len(self._copies.get(task, ()))
 
     def nodes(self, task: int) -> Set[int]:
-        """Where ``task`` had better not go again."""
+        """Return the nodes to avoid when placing ``task`` again."""
+        assert task >= 0, f"task {task}"
         return self._nodes[task][1] if task in self._nodes else frozenset()
 
 
@@ -72,17 +77,17 @@ SHOWS_ITSELF = 2
 
 @dataclass(slots=True, kw_only=True)
 class Loss:
-    """One task that is lost."""
+    """One lost task."""
 
     since: int
     position: int
-    """It is back when it is here again."""
+    """The batch that its next primary must reach to be back."""
     closed_below: int = -1
     """The term below which it is closed so far; -1: it is not."""
 
 
 class Losses:
-    """Kept in memory alone: after a crash of the coordinator every loss begins anew."""
+    """The lost tasks, in memory alone: after a crash of the coordinator every loss begins anew."""
 
     def __init__(
         self, *, wiring: Wiring, scheme: Scheme, members: Membership, assigned: Assignments
@@ -98,7 +103,7 @@ class Losses:
         self._timer_at = -1
 
     def note(self, primary: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
-        """``primary`` was given up; it had last reported ``position``."""
+        """Note that ``primary`` was given up; it had last reported ``position``."""
         assert primary.term is not None, "only a primary's loss is one"
         assert position >= 0, f"position {position}"
         loss = self.tasks.get(primary.task)
@@ -110,17 +115,19 @@ class Losses:
         return note_lost(primary, at, cause=cause, why=why, now=now)
 
     def note_unplaced(self, task: int, now: int) -> None:
-        """It has no primary, for whatever reason."""
+        """Note that a task has no primary."""
+        assert self._assigned.tasks[task].primary is None, f"task {task} has a primary"
         self.tasks.setdefault(task, Loss(since=now, position=0))
 
     def note_takeover(self, replica: Copy) -> None:
-        """``replica`` was promoted: if it is known to be there, its task is not lost."""
+        """Note that ``replica`` was promoted: if it was reported, its task is not lost."""
         assert replica.term is None, "it is told what the copy was before"
         if self._members.report(replica) is not None:
             self.tasks.pop(replica.task, None)
 
     def note_heartbeat(self, item: HeartbeatReceived) -> None:
-        """Whoever is back where it was, or was there as a replica, is lost no more."""
+        """Remove the tasks whose primary is back, or was there as a replica."""
+        assert self.tasks, "called only while tasks are lost"
         for report in item.copies:
             loss = self.tasks.get(report.task)
             primary = self._assigned.tasks[report.task].primary
@@ -130,7 +137,10 @@ class Losses:
                 del self.tasks[report.task]
 
     def close(self, *, cause: str, now: int, again: bool = False) -> Iterator[Effect]:
-        """Close what is due, or (``again``) has been due; and a timer for what will be."""
+        """Close the losses that are due, and set a timer for those that will be.
+
+        With ``again``, losses that were closed before are closed once more.
+        """
         if self._bound_us is None or not self.tasks:
             return
         frontier: int | None = None
@@ -156,6 +166,7 @@ class Losses:
             yield SetTimer(cause=cause, at=self._timer_at, key=CLOSE)
 
     def _due(self, loss: Loss, primary: Copy | None) -> int:
+        assert loss.since >= 0, f"lost at {loss.since}"
         assert self._bound_us is not None, "only a coordinator that closes has a bound"
         due = loss.since + self._bound_us
         if primary is None or not _was_replica(primary):
@@ -165,7 +176,7 @@ class Losses:
         return max(due, loss.since + SHOWS_ITSELF * self._heartbeat_us + 1)
 
     def _frontier(self) -> int:
-        """The last batch that anybody is known to have processed."""
+        """Return the last batch that any task is known to have processed."""
         reports = (r for _, member in self._members for r in member.reports.values())
         return max((report.position - 1 for report in reports), default=0)
 
@@ -187,12 +198,15 @@ class Losses:
 
 
 def _was_replica(primary: Copy) -> bool:
-    """It was promoted; a copy that is placed as a primary has one number for both."""
+    """Return True if the primary was promoted; a copy placed as a primary has one number for
+    both."""
+    assert primary.term is not None, "a primary has a term"
     return primary.term != primary.incarnation
 
 
 def note_lost(copy: Copy, position: int, *, cause: str, why: str, now: int) -> NoteCopy:
-    """That the coordinator gives ``copy`` up, which was last known to be at ``position``."""
+    """Return the note that the coordinator gives ``copy`` up, last known to be at ``position``."""
+    assert position >= 0, f"position {position}"
     return NoteCopy(
         cause=cause,
         event=CopyEvent.LOST,

@@ -60,7 +60,7 @@ SWEEP = ("sweep", 0)
 
 
 class CoordinatorMachine:
-    """The only one who decides; `handle` alone changes it."""
+    """The coordinator of a run; only `handle` changes it."""
 
     def __init__(
         self,
@@ -72,9 +72,13 @@ class CoordinatorMachine:
         owner: int = 1,
         kept: int = KEPT,
     ) -> None:
-        """``placement`` is a strategy, or the nodes of first primaries by task for `Spread`.
-        ``owner`` is a number that no other coordinator of this run has; ``kept`` how many inputs
-        its story holds."""
+        """Begin without a registry.
+
+        ``placement`` is a strategy, or the nodes of first primaries by task for `Spread`. ``owner``
+        is a number that no other coordinator of this run has. ``kept`` is the number of inputs in
+        its story.
+        """
+        assert owner > 0, f"owner {owner}"
         scheme.check(wiring)
         self.scheme = scheme
         strategy = Spread(tuple(placement)) if isinstance(placement, Sequence) else placement
@@ -87,15 +91,16 @@ class CoordinatorMachine:
         self.replicated = scheme.replicated
         """The plan in force."""
         self.placed = False
-        """Every task has had its first place, or has been found to have none."""
+        """True once every task has its first place, or is known to have none."""
         self.over = False
-        """There is a later coordinator, or no point: this one does nothing any more."""
+        """True if there is a later coordinator, or the run cannot succeed: this one does nothing
+        more."""
         self._join_by = 0
         self._failing: dict[str, int] = {}
-        """Rack to until when more of its nodes may be found dead that died with the last one."""
+        """Rack to the time until which more nodes that died with the last one may be found dead."""
         self._committed: list[Assignment] = []
-        """The assignments of the latest version: a loss alone makes a new one, too, or a node
-        could be told to retire what the registry still wants from it."""
+        """The assignments of the latest version. A loss alone makes a new version, too, or a node
+        could be ordered to retire a copy that the registry still wants."""
         self._effects: list[Effect] = []
         self._cause = ""
         self._now = 0
@@ -103,19 +108,21 @@ class CoordinatorMachine:
 
     @property
     def tasks(self) -> list[Assignment]:
-        """What is decided of each task."""
+        """The decisions, by task."""
         return self.assigned.tasks
 
     # -- handling --------------------------------------------------------------------------
 
     def start(self, *, now: int) -> Sequence[Effect]:
         """Read the registry that an earlier coordinator stored, if there was one."""
+        assert not self.ledger.loaded, "a coordinator starts once"
         cause = "coordinator start"
         timer = SetTimer(cause=cause, at=now + self.scheme.heartbeat_us, key=SWEEP)
         return [self.ledger.load(cause), timer]
 
     def handle(self, item: CoordinatorInput, *, now: int) -> Sequence[Effect]:
-        """React to ``item``; ``now`` in microseconds, never less than before."""
+        """React to ``item``; ``now`` is in microseconds and never decreases."""
+        assert now >= self._now, "time goes forward"
         effects: list[Effect] = []
         self._effects, self._cause, self._now = effects, item.cause, now
         try:
@@ -131,6 +138,7 @@ class CoordinatorMachine:
     # -- nodes -----------------------------------------------------------------------------
 
     def _heartbeat(self, item: HeartbeatReceived) -> None:
+        assert item.boot > 0, "boots count from 1"
         if item.coordinator > self.ledger.term > 0:
             self._step_down(item.coordinator)
             return
@@ -156,12 +164,14 @@ class CoordinatorMachine:
         self._sync(item.node)
 
     def _disconnected(self, item: NodeDisconnected) -> None:
+        assert item.boot > 0, "boots count from 1"
         if self.members.closed(item):
             self._lose(item.node)
             if self.placed:
                 self._decide()
 
     def _timer_fired(self, item: TimerFired) -> None:
+        assert item.key in (SWEEP, CLOSE), f"timer {item.key}"
         if item.key == CLOSE:
             self._close()
             return
@@ -189,7 +199,7 @@ class CoordinatorMachine:
         self._close(again=True)
 
     def _lose(self, node: int, *, why: str | None = None) -> None:
-        """Forget every copy on ``node``; ``why``: by default the cause of what is handled."""
+        """Forget every copy on ``node``; ``why`` defaults to the cause of the input."""
         self._failing[self.members[node].info.rack] = self._now + self.scheme.heartbeat_us
         reports = dict(self.members[node].reports)
         for primary in self.assigned.lose(node):
@@ -202,7 +212,8 @@ class CoordinatorMachine:
             )
 
     def _give_up(self, failed: Sequence[CopyReport], node: int) -> bool:
-        """Lose the copies whose operator has raised; True if that would not help."""
+        """Give up the copies whose operator has raised; return True if that would not help."""
+        assert failed, "at least one copy has failed"
         for report in failed:
             copy = self.assigned.wanted(report.task, report.incarnation)
             if copy is None or copy.node != node:
@@ -214,7 +225,8 @@ class CoordinatorMachine:
         return False
 
     def _give_up_gone(self, item: HeartbeatReceived) -> bool:
-        """Give up copies that a living node had, and has no more."""
+        """Give up copies that a live node no longer has; return True if there are any."""
+        assert item.gone, "the node has reported copies that are gone"
         member = self.members[item.node]
         gone = [member.copies[key] for key in item.gone if key in member.copies]
         for copy in gone if item.boot == member.boot else ():
@@ -224,13 +236,15 @@ class CoordinatorMachine:
         return bool(gone)
 
     def _give_up_copy(self, copy: Copy, position: int, *, why: str) -> None:
-        """Give up one copy, although its node is alive; it had reported ``position``."""
+        """Give up one copy of a live node; it had reported ``position``."""
+        assert position >= 0, f"position {position}"
         if copy.term is not None:
             note = self.losses.note(copy, position, cause=self._cause, why=why, now=self._now)
             self._effects.append(note)
         self.assigned.give_up(copy)
 
     def _end(self, report: CopyReport) -> None:
+        assert report.failed, "a run ends with a traceback"
         failures = self.placer.failures
         nodes = sorted(failures.nodes(report.task))
         where = f"on nodes {nodes}, so it would on every other"
@@ -244,12 +258,14 @@ class CoordinatorMachine:
     # -- decisions -------------------------------------------------------------------------
 
     def _plan_adapted(self, item: PlanAdapted) -> None:
+        assert list(item.replicated) == sorted(set(item.replicated)), "a plan ascends"
         self.replicated = item.replicated
         if self.placed:
             self._decide(changed=True)
 
     def _place_first(self) -> None:
-        """Begin, once every node that shall host a task has joined, or has had its time."""
+        """Place every task once the nodes it needs have joined, or their time is over."""
+        assert not self.placed, "first places are decided once"
         if not self.ledger.loaded:
             return  # an earlier coordinator may have placed them
         if self._now < self._join_by and self.placer.awaits(self.replicated):
@@ -261,7 +277,8 @@ class CoordinatorMachine:
             self.losses.note_unplaced(task, self._now)
 
     def _decide(self, *, changed: bool = False) -> None:
-        """What shall be, now that something is not as it was?"""
+        """Compute the assignments again after a change."""
+        assert self.placed, "first places come first"
         promoted = self.placer.decide(
             replicated=self.replicated,
             epoch=self.epochs.complete,
@@ -277,12 +294,13 @@ class CoordinatorMachine:
         return {rack for rack, until in self._failing.items() if until > self._now}
 
     def _close(self, *, again: bool = False) -> None:
+        assert self._cause, "every effect has a cause"
         self._effects.extend(self.losses.close(cause=self._cause, now=self._now, again=again))
 
     # -- storing and telling ---------------------------------------------------------------
 
     def registry(self) -> Registry:
-        """All that must outlive this coordinator, as it stands now."""
+        """Return everything that must outlive this coordinator."""
         return Registry(
             version=self.ledger.version,
             tasks=tuple(self.tasks),
@@ -292,7 +310,8 @@ class CoordinatorMachine:
         )
 
     def _commit(self) -> None:
-        """A new version: store it; orders follow once it is stored."""
+        """Make a new version and store it; orders follow once it is stored."""
+        assert self.ledger.loaded, "decisions need the registry of the coordinator before"
         self.ledger.version += 1
         self._committed = list(self.tasks)
         self._store()
@@ -324,10 +343,11 @@ class CoordinatorMachine:
         self._decide()
 
     def _nodes_that_ended(self) -> list[int]:
-        """Those whose ends were heard of before it was known what they should host."""
+        """Return the nodes that ended before the registry was loaded."""
         return self.members.assume(self.assigned.copies(), self._now)
 
     def _registry_stored(self, item: RegistryStored) -> None:
+        assert self.ledger.loaded, "nothing was stored before the registry was read"
         if self.ledger.note_stored(item):
             for node, _ in self.members:
                 self._sync(node)
@@ -337,11 +357,12 @@ class CoordinatorMachine:
         self._step_down(item.term)
 
     def _step_down(self, term: int) -> None:
+        assert term > 0, f"term {term}"
         self.over = True
         self._effects.append(StepDown(cause=self._cause, term=term))
 
     def _sync(self, node: int) -> None:
-        """Order whatever ``node`` reported otherwise than the registry wants it."""
+        """Send the orders that change the reported copies of ``node`` into the wanted ones."""
         member, ledger = self.members[node], self.ledger
         if not (ledger.settled and member.alive) or member.agrees_with == ledger.version:
             return
@@ -353,7 +374,7 @@ class CoordinatorMachine:
     # -- what must hold --------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Raise `ProtocolViolation` unless the whole state makes sense."""
+        """Raise `ProtocolViolation` unless the whole state is consistent."""
         try:
             self.ledger.validate()
             self.assigned.validate()

@@ -14,7 +14,7 @@ from harness.protocol.inputs import CopyReport, HeartbeatReceived, NodeDisconnec
 
 
 class Member:
-    """One node, as the coordinator sees it."""
+    """One node, as the coordinator knows it."""
 
     __slots__ = ("_said", "agrees_with", "alive", "boot", "copies", "heard_at", "info", "reports")
 
@@ -25,15 +25,15 @@ class Member:
         """The highest boot number known; 0 before it has joined."""
         self.heard_at = 0
         self.reports: dict[tuple[int, int], CopyReport] = {}
-        """By task and incarnation, what it hosts."""
+        """The reported copies, by task and incarnation."""
         self.copies: dict[tuple[int, int], Copy] = {}
-        """By task and incarnation, what it shall host."""
+        """The wanted copies, by task and incarnation."""
         self._said: tuple[CopyReport, ...] = ()
         self.agrees_with: int | None = None
-        """A version of the registry that needs no order, given these reports; None: not known."""
+        """A version of the registry that needs no order, given these reports; None if not known."""
 
     def heard(self, item: HeartbeatReceived, now: int) -> None:
-        """A heartbeat came: it is alive, and hosts what the heartbeat reports."""
+        """Note a heartbeat: the node is alive and hosts the reported copies."""
         assert item.boot >= self.boot, f"boot {item.boot} is over"
         assert now >= self.heard_at, "time goes forward"
         self.alive, self.boot, self.heard_at = True, item.boot, now
@@ -42,7 +42,8 @@ class Member:
             self.reports = {(report.task, report.incarnation): report for report in item.copies}
 
     def gone(self) -> None:
-        """It is treated as lost, and with it all that it hosts."""
+        """Treat the node as lost, with all its copies."""
+        assert self.boot > 0, "a node that has not joined cannot be lost"
         self.alive = False
         self.copies.clear()
         self.reports = {}
@@ -50,9 +51,10 @@ class Member:
 
 
 class Membership:
-    """Every node by its number: those the coordinator was told of, and those that came later."""
+    """All nodes by number: those known at the start, and those that joined later."""
 
     def __init__(self, nodes: Sequence[NodeInfo]) -> None:
+        assert all(info.slots >= 0 for info in nodes), "a node has a number of slots"
         self._members = {number: Member(info) for number, info in enumerate(nodes)}
         self._given = len(nodes)
 
@@ -69,11 +71,11 @@ class Membership:
 
     @property
     def numbers(self) -> Iterable[int]:
-        """Every node's, ascending but for those that came later."""
+        """The numbers of all nodes, ascending but for those that joined later."""
         return self._members
 
     def lacks(self, nodes: Iterable[int]) -> bool:
-        """Whether any of ``nodes`` is not alive."""
+        """Return True if any of ``nodes`` is not alive."""
         members = self._members
         for node in nodes:  # no generator: asked at every heartbeat before the first placement
             assert node in members, f"node {node} is named, and nobody knows it"
@@ -82,15 +84,19 @@ class Membership:
         return False
 
     def sender(self, item: HeartbeatReceived) -> Member | None:
-        """Who sent ``item``; a node that was not known becomes a member. None for a heartbeat of an
-        earlier boot, or of an unknown node that does not describe itself."""
+        """Return the sender of ``item``; a new node becomes a member.
+
+        None for a heartbeat of an earlier boot, or of an unknown node that does not describe
+        itself.
+        """
+        assert item.node >= 0, f"node {item.node}"
         member = self._members.get(item.node)
         if member is None and item.info is not None:
             member = self._members[item.node] = Member(item.info)
         return member if member is not None and item.boot >= member.boot else None
 
     def closed(self, item: NodeDisconnected) -> bool:
-        """Note that a connection was closed. Whether a node that counted as alive is lost by it."""
+        """Note that a connection was closed; return True if a live node is lost by it."""
         member = self._members.get(item.node)
         if member is None or item.boot < member.boot:
             return False
@@ -98,20 +104,22 @@ class Membership:
         return member.alive
 
     def silent(self, since: int) -> list[int]:
-        """The living nodes that were not heard of after ``since``."""
+        """Return the live nodes without a heartbeat since ``since``."""
         return [n for n, member in self if member.alive and member.heard_at < since]
 
     def report(self, copy: Copy) -> CopyReport | None:
-        """What this very copy last said of itself."""
+        """Return the last report of this copy, if any."""
         return self._members[copy.node].reports.get((copy.task, copy.incarnation))
 
     def assume(self, copies: Sequence[Copy], now: int) -> list[int]:
-        """After a crash of the coordinator: take the hosts of ``copies`` for alive from now on;
-        they are lost only after the usual time without a heartbeat.
+        """Take the hosts of ``copies`` for alive after a crash of the coordinator.
 
-        Returns the nodes that have ended or booted again since their copies were placed, as the
-        coordinator heard before it had read the registry: those copies are lost.
+        They are lost only after the usual time without a heartbeat.
+
+        Returns the nodes that have ended or booted again since their copies were placed. The
+        coordinator learned that before it had read the registry, so those copies are lost.
         """
+        assert all(copy.node in self._members for copy in copies), "a copy is on an unknown node"
         ended: dict[int, None] = {}
         for copy in copies:
             member = self._members[copy.node]
@@ -125,10 +133,11 @@ class Membership:
 
     @property
     def came_later(self) -> tuple[tuple[int, NodeInfo], ...]:
-        """The members that the coordinator was not told of when it started."""
+        """The members that were not known at the start of the coordinator."""
         return tuple((n, member.info) for n, member in self if n >= self._given)
 
     def know(self, nodes: Sequence[tuple[int, NodeInfo]]) -> None:
-        """Add nodes that an earlier coordinator knew, and this one was not told of."""
+        """Add nodes that an earlier coordinator knew, and this one does not."""
+        assert all(number >= 0 for number, _ in nodes), "nodes are numbered from 0"
         for number, info in nodes:
             self._members.setdefault(number, Member(info))

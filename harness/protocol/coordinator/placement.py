@@ -27,7 +27,7 @@ from harness.protocol.wiring import Wiring
 
 
 class Role(StrEnum):
-    """What a place is needed for."""
+    """The purpose of a place."""
 
     FIRST = "first"
     """A task's first primary."""
@@ -43,11 +43,11 @@ class Need:
     role: Role
     task: int
     apart_from: int | None = None
-    """A replica's primary is on this node; a lost task was."""
+    """The node of a replica's primary; the former node of a lost task."""
 
 
 class Room:
-    """The free slots of live nodes while one decision is made, and who is where already."""
+    """The free slots of live nodes during one decision, and the places in use."""
 
     def __init__(self, assigned: Assignments, wiring: Wiring) -> None:
         self._assigned = assigned
@@ -56,15 +56,16 @@ class Room:
         self._infos = {node: member.info for node, member in alive}
         self._loads = {node: len(member.copies) for node, member in alive}
         self.barred: Set[int] = frozenset()
-        """Nodes that are not to be chosen just now."""
+        """Nodes that must not be chosen at the moment."""
         self._heap = [(load, node) for node, load in self._loads.items() if self.free(node)]
         heapify(self._heap)
 
     def free(self, node: int) -> bool:
-        """Whether ``node`` is alive, has a slot, and may be chosen."""
+        """Return True if ``node`` is alive, has a slot, and may be chosen."""
         return node in self._loads and self._has_slot(node) and node not in self.barred
 
     def _has_slot(self, node: int) -> bool:
+        assert node in self._loads, f"node {node} is not alive"
         return self._loads[node] < self._infos[node].slots
 
     def take(self, node: int) -> None:
@@ -75,8 +76,10 @@ class Room:
             heappush(self._heap, (self._loads[node], node))
 
     def least_loaded(self, fits: Callable[[int], bool] | None = None) -> int | None:
-        """The free node with the fewest copies for which ``fits`` holds; None if there is none.
-        In logarithmic time where nearly all fit, so thousands of copies can be placed."""
+        """Return the free node with the fewest copies for which ``fits`` holds, or None.
+
+        Takes logarithmic time where nearly all fit, so thousands of copies can be placed.
+        """
         passed: list[tuple[int, int]] = []
         found: int | None = None
         while self._heap and found is None:
@@ -92,16 +95,16 @@ class Room:
         return found
 
     def nodes(self) -> list[int]:
-        """The free nodes, the least loaded first."""
+        """Return the free nodes, the least loaded first."""
         free = [node for node in self._loads if self.free(node)]
         return sorted(free, key=lambda node: (self._loads[node], node))
 
     def info(self, node: int) -> NodeInfo:
-        """What ``node`` is, alive or not."""
+        """Return the description of ``node``, alive or not."""
         return self._assigned.members[node].info
 
     def neighbours(self, task: int) -> list[int]:
-        """The nodes of the primaries that ``task`` receives from and sends to."""
+        """Return the nodes of the primaries that ``task`` receives from and sends to."""
         near = (*self._wiring.upstream[task], *self._wiring.downstream[task])
         primaries = (self._assigned.tasks[other].primary for other in near)
         return [primary.node for primary in primaries if primary is not None]
@@ -112,10 +115,10 @@ class Placement(Protocol):
 
     @property
     def primaries(self) -> tuple[int, ...]:
-        """Task to the node that its first primary shall have."""
+        """The node of each task's first primary."""
 
     def choose(self, need: Need, room: Room) -> int | None:
-        """A node with a free slot, or None.
+        """Return a node with a free slot, or None.
 
         A restored primary gets None only if no slot is free. A first primary may get None if its
         node is away (it is restored later), and a replica may wait. A strategy that is free to
@@ -141,29 +144,32 @@ class Spread:
 
 
 def _first(primaries: tuple[int, ...], need: Need, room: Room) -> int | None:
+    assert need.role is Role.FIRST, f"a {need.role} place is not a first one"
     node = primaries[need.task]
     return node if room.free(node) else None
 
 
 Preference = Callable[[Need, Room, int], float]
-"""How little a node is liked for a need; the least is taken."""
+"""The rank of a node for a need; the node with the least is chosen."""
 
 
 def other_rack(need: Need, room: Room, node: int) -> float:
-    """Not the rack of the replica's primary, or the one that a lost task was on."""
+    """Rank nodes of another rack first: not that of the replica's primary, or of the lost task."""
     if need.apart_from is None:
         return 0.0
     return float(room.info(node).rack == room.info(need.apart_from).rack)
 
 
 def same_rack(need: Need, room: Room, node: int) -> float:
-    """Close to the primary, and lost with it when the rack is: Storm's scheduler, which knows
-    of no replicas, does no better."""
+    """Rank nodes close to the primary first; they are lost with it when the rack is.
+
+    Storm's scheduler, which has no notion of replicas, does no better.
+    """
     return 1.0 - other_rack(need, room, node)
 
 
 def in_order(_need: Need, _room: Room, node: int) -> float:
-    """The first node with a free slot, by number."""
+    """Rank nodes by number."""
     return float(node)
 
 
@@ -183,11 +189,13 @@ class SameTier:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """The least way to the tasks it receives from and sends to; for a replica to its primary
-    (the resilience-aware scheduler of edge, Algorithm 1)."""
+    """Nodes with the shortest way to the tasks it receives from and sends to.
+
+    For a replica, the way to its primary (the resilience-aware scheduler of edge, Algorithm 1).
+    """
 
     delay_us: Callable[[int, int], float]
-    """Between two nodes."""
+    """The delay between two nodes."""
 
     def __call__(self, need: Need, room: Room, node: int) -> float:
         if need.role is Role.REPLICA and need.apart_from is not None:
@@ -197,7 +205,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """Nodes that are kept for this before all others."""
+    """Nodes that are reserved for this and preferred to all others."""
 
     nodes: frozenset[int]
 
@@ -207,8 +215,10 @@ class Standby:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferring:
-    """The node that ranks first: by the first preference, ties by the next one, then the least
-    loaded. It looks at every free node, so it is for clusters of hundreds."""
+    """The node that ranks first: by the first preference, ties by the next one, then by load.
+
+    It ranks every free node, so it is for clusters of hundreds.
+    """
 
     primaries: tuple[int, ...]
     replica: tuple[Preference, ...] = (other_rack,)
@@ -225,8 +235,11 @@ class Preferring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Replicas where they were planned to be, on their primary's node if that was the plan (a
-    scheduler that knows of no replicas does that); everything else as another strategy has it."""
+    """Replicas on their planned nodes, even on the node of their primary.
+
+    A scheduler that does not separate replicas plans the latter. Another strategy places everything
+    else.
+    """
 
     replicas: Mapping[int, int] = field(hash=False)
     """Task to the node of its replica."""

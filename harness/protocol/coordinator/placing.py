@@ -25,14 +25,13 @@ from harness.protocol.wiring import Wiring
 def replay_starts(
     wiring: Wiring, lost: Iterable[int], positions: Sequence[int], published: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
-    """Task to (first batch, first batch whose output counts), for ``lost`` and all ancestors.
+    """Return task to (first batch, first batch whose output counts), for ``lost`` and ancestors.
 
-    Source replay has no state to start from. A task whose state depends on m batches has the
-    right one after batch b once it has processed b-m+1 ... b, so it starts m-1 batches before
-    the first output that somebody still needs: a sink's first unpublished batch, the position of
-    a neighbour that stays, the start of one that does not. ``positions`` (by task, used of those
-    that stay) and ``published`` (of sinks) may be out of date: they only grow, so an old value is
-    merely early.
+    Source replay has no state to start from. A task whose state depends on m batches has the right
+    one after batch b once it has processed b-m+1 ... b, so it starts m-1 batches before the first
+    output that is still needed: a sink's first unpublished batch, the position of a neighbour that
+    stays, the start of one that does not. ``positions`` (by task, used of those that stay) and
+    ``published`` (of sinks) may be out of date: they only grow, so an old value is merely early.
     """
     cone = wiring.ancestors(lost)
     starts: dict[int, tuple[int, int]] = {}
@@ -47,15 +46,18 @@ def replay_starts(
 
 
 def source_start(wiring: Wiring, source: int, positions: Sequence[int]) -> int:
-    """Where a source's new copy begins to read: what its slowest neighbour lacks, or will lack if
-    it is lost itself. A neighbour that needs an earlier batch asks for it and the source goes
-    back; one that needs a later batch waits until the source has read that far."""
+    """Return the batch from which a source's new copy reads.
+
+    It is the position of its slowest neighbour, or the one that neighbour will have if it is lost
+    itself. A neighbour that needs an earlier batch requests it and the source goes back; one that
+    needs a later batch waits until the source has read that far.
+    """
     assert not wiring.upstream[source], f"{wiring.names[source]} is no source"
     return min(positions[task] for task in wiring.downstream[source])
 
 
 class Placer:
-    """Brings the assignments as near to what the scheme wants as live nodes allow."""
+    """The decisions: assignments as close to the scheme as the live nodes allow."""
 
     def __init__(
         self, *, wiring: Wiring, scheme: Scheme, strategy: Placement, members: Membership
@@ -74,14 +76,18 @@ class Placer:
     # -- the first placement ---------------------------------------------------------------
 
     def awaits(self, replicated: Sequence[int]) -> bool:
-        """Whether a first placement still waits for nodes: those of the primaries, and every node
-        where there are replicas to place, so that they are spread as the strategy wants it."""
+        """Return True if a first placement still waits for nodes.
+
+        It waits for those of the primaries and, where there are replicas to place, for every node,
+        so that the strategy can spread them.
+        """
         if replicated:
             return self.members.lacks(self.members.numbers)
         return self.members.lacks(self.strategy.primaries)
 
     def place_first(self) -> None:
-        """A place for every task whose node is there; the others are to be restored."""
+        """Place every task whose node is alive; the others are restored later."""
+        assert not self.assigned.tasks, "tasks are placed for the first time once"
         self.assigned.begin(len(self.wiring.tasks))
         room = Room(self.assigned, self.wiring)
         for task in self.wiring.tasks:
@@ -95,8 +101,11 @@ class Placer:
     def decide(
         self, *, replicated: Sequence[int], epoch: int, failing: Set[str] = frozenset()
     ) -> list[Copy]:
-        """Promote, retire, restore, add; returns the replicas that are primaries now. On racks
-        that are ``failing`` more nodes may be dead than is known."""
+        """Promote, retire, restore and add copies; return the replicas that became primaries.
+
+        On racks that are ``failing`` more nodes may be dead than is known.
+        """
+        assert epoch >= 0, f"epoch {epoch}"
         tasks = self.assigned.tasks
         self.deferred, self._failing = False, failing
         orphans = [t for t, a in enumerate(tasks) if a.primary is None and a.replica is not None]
@@ -111,7 +120,7 @@ class Placer:
         return promoted
 
     def in_order(self, tasks: Iterable[int]) -> list[int]:
-        """The planner's order first, the others by number."""
+        """Sort tasks: the planner's order first, the others by number."""
         last = len(self._rank)
         assert last <= len(self.wiring.tasks), "the order names a task twice"
         return sorted(tasks, key=lambda task: (self._rank.get(task, last), task))
@@ -120,12 +129,14 @@ class Placer:
         return self.assigned.promote(task)
 
     def _retire(self, replicated: Sequence[int]) -> None:
+        assert all(task in self.wiring.tasks for task in replicated), "the plan is for this wiring"
         wanted = set(replicated)
         for task, assignment in enumerate(self.assigned.tasks):
             if assignment.replica is not None and task not in wanted:
                 self.assigned.drop_replica(task)
 
     def _add_replicas(self, replicated: Sequence[int], room: Room) -> None:
+        assert not self.assigned.lost(), "lost tasks have the first choice of slots"
         for task in replicated:
             assignment = self.assigned.tasks[task]
             if assignment.replica is None and assignment.primary is not None:
@@ -139,7 +150,8 @@ class Placer:
     # -- restoration -----------------------------------------------------------------------
 
     def _seat(self, task: int, room: Room) -> int | None:
-        """A slot for a lost task; where it has failed only if there is no other."""
+        """Take a slot for a lost task, on a node where it has failed only if there is no other."""
+        assert self.assigned.tasks[task].primary is None, f"task {task} is not lost"
         was_on = self.assigned.tasks[task].was_on
         need = Need(role=Role.RESTORED, task=task, apart_from=was_on)
         room.barred = self.failures.nodes(task)
@@ -152,6 +164,7 @@ class Placer:
         return node
 
     def _restore_local(self, lost: list[int], room: Room, _epoch: int) -> None:
+        assert lost, "called only for lost tasks"
         for task in lost:
             node = self._seat(task, room)
             if node is None:
@@ -161,12 +174,13 @@ class Placer:
             self._place_alone(task, node)
 
     def _give_up_replica(self) -> int | None:
-        """The place of a replica: a task that is lost needs it more.
+        """Take the place of a replica for a lost task, which needs it more.
 
-        First go those of tasks that have had the most copies: nodes that die together are found
-        one after the other, and what was promoted for the first of them has got a new replica,
-        which is still catching up, by the time the last is found. Then the last in the planner's
-        order."""
+        First go those of tasks that have had the most copies: nodes that die together are found one
+        after the other. The replica that was promoted for the first of them has got a new replica
+        by the time the last is found, and that one is still catching up. Then the last in the
+        planner's order.
+        """
         tasks = self.assigned.tasks
         every = [task for task, a in enumerate(tasks) if a.replica is not None]
         replicated = [task for task in every if not self._is_spared(task)]
@@ -181,7 +195,7 @@ class Placer:
         return primary is not None and self.members[primary.node].info.rack in self._failing
 
     def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
-        """A copy that starts without regard to others."""
+        """Place a copy that starts independently of others."""
         place = self.assigned.place
         if not self.wiring.begins_anywhere(task):
             place(task, node, start=Start.CHECKPOINT, replica=replica)
@@ -190,7 +204,8 @@ class Placer:
             place(task, node, start=Start.EMPTY, position=at, send_from=at, replica=replica)
 
     def _restore_global(self, lost: list[int], room: Room, epoch: int) -> None:
-        """All or nothing: every task goes back to the last complete epoch."""
+        """Send every task back to the last complete epoch, or none."""
+        assert epoch >= 0, f"epoch {epoch}"
         nodes = self._nodes_for(lost, room)
         if nodes is None:
             return
@@ -205,7 +220,7 @@ class Placer:
             )
 
     def _restore_replay(self, lost: list[int], room: Room, _epoch: int) -> None:
-        """The lost tasks and all their ancestors recompute from the sources."""
+        """Start the lost tasks and all their ancestors again, from the sources."""
         nodes = self._nodes_for(lost, room)
         if nodes is None:
             return
@@ -218,7 +233,8 @@ class Placer:
             )
 
     def _nodes_for(self, lost: list[int], room: Room) -> dict[int, int] | None:
-        """Every task's node; None while there are too few slots for those that are lost."""
+        """Return the node of every task; None while the lost ones have too few slots."""
+        assert lost, "called only for lost tasks"
         nodes = {
             task: assignment.primary.node
             for task, assignment in enumerate(self.assigned.tasks)

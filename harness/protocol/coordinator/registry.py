@@ -9,7 +9,7 @@ from harness.protocol.inputs import Start
 
 
 class Copy(Struct, frozen=True, kw_only=True):
-    """One copy of a task, as the coordinator wants it."""
+    """One wanted copy of a task."""
 
     task: int
     incarnation: int
@@ -29,17 +29,16 @@ class Assignment(Struct, frozen=True, kw_only=True):
     primary: Copy | None = None
     replica: Copy | None = None
     used: int = 0
-    """The highest incarnation or term handed out: both come from this one counter."""
+    """The highest incarnation or term in use: both come from this one counter."""
     published: int = 0
     """A sink's output before this batch is known to be in its partition."""
     stored: int = 0
-    """A durable checkpoint of a primary that was lost: whoever comes after it asks for no input
-    before this batch."""
+    """The position of a lost primary's durable checkpoint; later copies need no input before it."""
     was_on: int | None = None
     """The node that the last primary was lost with."""
 
     def validate(self, task: int) -> None:
-        """Assert what no sequence of decisions may break."""
+        """Assert the invariants that every sequence of decisions must keep."""
         primary, replica = self.primary, self.replica
         numbers = [copy.incarnation for copy in (primary, replica) if copy]
         assert len(set(numbers)) == len(numbers), f"task {task}: two copies are one"
@@ -53,12 +52,12 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Registry(Struct, frozen=True, kw_only=True):
-    """All of it, in one value that is stored at once."""
+    """All decisions, in one value that is stored at once."""
 
     version: int
     tasks: tuple[Assignment, ...]
     epoch: int
-    """Where a coordinated checkpoint is complete."""
+    """The position of the last complete coordinated checkpoint."""
     replicated: tuple[int, ...]
     """The plan in force."""
     came_later: tuple[tuple[int, NodeInfo], ...] = ()

@@ -29,7 +29,7 @@ NOTHING: Mapping[int, tuple[Payload, ...]] = {}
 
 
 class Mode(StrEnum):
-    """Borealis' states of a node (dpc, Fig. 2)."""
+    """The state of a Borealis node (dpc, Fig. 2)."""
 
     STABLE = "stable"
     FAILURE = "up-failure"
@@ -37,7 +37,7 @@ class Mode(StrEnum):
 
 
 class Computation:
-    """The next batch, the state before it, and what awaits an answer."""
+    """The next batch, the state before it, and the requests without an answer."""
 
     __slots__ = (
         "_context",
@@ -66,6 +66,7 @@ class Computation:
         initial: State,
         position: int,
     ) -> None:
+        assert memory > 0, "a state depends on one batch at least"
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._rules = rules
         self._initial = initial
@@ -73,18 +74,19 @@ class Computation:
         """The next batch of the stable computation."""
         self.state: State = GONE
         self.ticket = 0
-        """Of the stable computation's latest request; answers to earlier ones are stale."""
+        """The number of the stable computation's latest request; answers to earlier ones are
+        stale."""
         self.busy = False
         """The stable computation awaits an answer."""
         self.regaining = False
-        """What it awaits is its state, although the batch that needs it has not come."""
+        """True if it awaits its state although the batch that needs it has not come."""
         self.full = False
-        """The stable computation waits for the outbox to have room."""
+        """True if the stable computation waits for room in the outbox."""
         self.tentative = TentativeRun(rules) if rules else None
         self.basis = Basis(rules, memory=memory, initial=initial) if rules else None
 
     def begin(self, position: int, state: State) -> None:
-        """Go on from there; what was computed before is void."""
+        """Continue from ``position``; earlier computations are void."""
         assert position >= 0, f"position {position}"
         assert state is not GONE, "a state to go on from"
         self.position, self.state = position, state
@@ -98,7 +100,7 @@ class Computation:
             self._outlet.held_from = None
 
     def rewind(self, batch: int) -> None:
-        """Nothing is remembered, so it goes back to where it is asked to."""
+        """Go back to ``batch``; possible because nothing is remembered."""
         assert 0 <= batch <= self.position, f"from {self.position} back to {batch}"
         assert self.tentative is None or not self.tentative.active, (
             "a source computes nothing tentative"
@@ -127,18 +129,19 @@ class Computation:
         return NOTHING if self.tentative is None else self.tentative.outputs
 
     def arrived(self, index: int, batch: int, term: int) -> None:
-        """Something came from upstream ``index``: if it was closed, is it back where we are?"""
+        """Note a batch of upstream ``index``, which may show that a closed task is back."""
         run = self.tentative
         if run is not None:
             run.delivered(index, batch, term, run.position if run.active else self.position)
 
     def _can_redo(self) -> bool:
+        assert self.busy or not self.regaining, "it regains a state without a request"
         return (self.busy and not self.regaining) or self._inlet.inbox.complete(self.position)
 
     # -- the stable computation ------------------------------------------------------------
 
     def advance(self) -> None:
-        """Begin whatever can be begun."""
+        """Begin every computation that can begin."""
         complete = self._inlet.inbox.complete(self.position)
         if complete and not self.busy:
             self.full = not self._outlet.has_room(self.position)
@@ -180,6 +183,7 @@ class Computation:
         inputs: tuple[Payload | None, ...],
         copies: bool,
     ) -> None:
+        assert batch >= 0, f"batch {batch}"
         self._context.emit(
             ProcessBatch(
                 cause=self._context.cause,
@@ -195,8 +199,10 @@ class Computation:
         )
 
     def regain_state(self) -> None:
-        """The tentative computation has taken the state away, and it is wanted before the input
-        comes that will need it."""
+        """Rebuild the state before the input that needs it has come.
+
+        The tentative computation has taken the state away.
+        """
         assert not self.busy, "one request at a time"
         self.busy = self.regaining = True
         self.ticket += 1
@@ -221,13 +227,13 @@ class Computation:
         )
 
     def _undone(self) -> int:
-        """Tentative batches that the history is read back over."""
+        """Return the number of tentative batches that the history is read back over."""
         run = self.tentative
         logged = run is not None and run.rules.logs_tentative
         return run.position - self.position if run is not None and logged else 0
 
     def rebuilt(self, item: StateRebuilt) -> None:
-        """The state is back, unless the request is void by now."""
+        """Take the rebuilt state, unless the request is void by now."""
         assert item.ticket <= self.ticket, f"an answer to request {item.ticket} of {self.ticket}"
         if item.ticket == self.ticket:
             assert self.busy, "an answer that was not asked for"
@@ -236,7 +242,7 @@ class Computation:
             self.state = item.state
 
     def processed(self, item: BatchProcessed) -> bool:
-        """A batch is done; True if the stable computation has moved on because of it."""
+        """Finish a batch; return True if the stable computation has moved on."""
         if item.run is TENTATIVE:
             self._processed_tentative(item)
             return False
@@ -259,7 +265,8 @@ class Computation:
         return True
 
     def is_meant(self, item: BatchFailed) -> bool:
-        """Is it the answer to what was asked last, and not to something void?"""
+        """Return True if ``item`` answers the latest request, not a void one."""
+        assert item.batch >= 0, f"batch {item.batch}"
         if item.run is TENTATIVE:
             run = self.tentative
             return run is not None and run.busy and item.batch == run.position
@@ -268,7 +275,8 @@ class Computation:
     # -- the tentative computation ---------------------------------------------------------
 
     def _advance_tentative(self, run: TentativeRun, redoes: bool) -> None:
-        """Begin its next batch, or see to it that it will be begun in time."""
+        """Begin the next tentative batch, or set a timer for it."""
+        assert not run.busy, "one request at a time"
         batch = run.position if run.active else self.position
         policy = run.rules.during_stabilization if redoes else run.rules.during_failure
         if policy is Policy.SUSPEND or batch >= self.position + self._inlet.window:
@@ -302,6 +310,7 @@ class Computation:
         self._process(TENTATIVE, batch, batch, run.state, inputs, copies)
 
     def _processed_tentative(self, item: BatchProcessed) -> None:
+        """Send the output of a tentative batch, unless the stable computation has overtaken it."""
         run = self.tentative
         if run is None or not (run.active and run.busy and item.batch == run.position):
             return  # the stable computation has overtaken it
@@ -330,14 +339,18 @@ class Computation:
             self._outlet.release()
 
     def _queue_waits(self, run: TentativeRun) -> bool:
-        """Batches that were suspended while this task stabilizes belong to its stabilization:
-        it ends when their queue is cleared, and what is corrected goes out then."""
+        """Return True if batches wait that were suspended during stabilization.
+
+        They belong to it: stabilization ends when their queue is cleared, and then the corrections
+        go out.
+        """
+        assert run.active, "there is no tentative computation"
         suspends = run.rules.during_stabilization is Policy.SUSPEND
         whole = self._inlet.inbox.complete(self.position)
         return suspends and whole and self._outlet.has_room(self.position)
 
     def validate(self) -> None:
-        """Assert what must hold of both computations between two inputs."""
+        """Assert the invariants of both computations between two inputs."""
         assert not (self.regaining and not self.busy), "it regains a state that nobody gives"
         run = self.tentative
         if run is None:

@@ -7,7 +7,8 @@ from harness.protocol.inputs import TaskMessage
 
 
 class Context:
-    """Shared by the parts of a copy; collects the effects of one input."""
+    """The identity of one copy, and the effects of the input that it handles; shared by its
+    parts."""
 
     __slots__ = ("cause", "effects", "incarnation", "now", "task", "term")
 
@@ -21,24 +22,28 @@ class Context:
         self.effects: list[TaskEffect] = []
 
     def begin(self, cause: str, now: int) -> list[TaskEffect]:
-        """Start on an input: all effects get this ``cause``. Returns the list that they go into."""
+        """Begin an input: all effects get this ``cause``. Return the list that collects them."""
         assert now >= self.now, "time goes forward"
         assert cause, "nothing happens without a cause"
         self.cause, self.now, self.effects = cause, now, []
         return self.effects
 
     def emit(self, effect: TaskEffect) -> None:
-        """Ask the host for something."""
+        """Request something from the host."""
+        assert self.cause, "every effect has a cause"
         self.effects.append(effect)
 
     def send(self, to: int, incarnation: int | None, message: TaskMessage) -> None:
-        """Send a message to a task: to one copy of it, or (None) to whichever is there."""
+        """Send a message to a task: to one copy of it, or (None) to every copy that is there."""
         assert message.task == to, f"a message for task {message.task} is sent to {to}"
         self.effects.append(Send(cause=self.cause, to=to, incarnation=incarnation, message=message))
 
     def note(self, event: CopyEvent, position: int, why: str = "") -> None:
-        """Report what became of this copy, for measurements and routing; the protocol itself does
-        not depend on it."""
+        """Report an event of this copy, for measurements and routing.
+
+        The protocol itself does not depend on it.
+        """
+        assert position >= 0, f"position {position}"
         self.effects.append(
             NoteCopy(
                 cause=self.cause,

@@ -16,7 +16,7 @@ MOST_DOUBLINGS = 6
 
 
 class Durability:
-    """What is stored, and what waits to be."""
+    """The checkpoints that are stored, and those that wait."""
 
     __slots__ = (
         "_computation",
@@ -53,22 +53,22 @@ class Durability:
         """The position of the last checkpoint that is durable."""
         self.unstored: dict[int, Checkpoint] = {}
         self._store_after = 0
-        """Checkpoints that the store has refused are not tried again before."""
+        """The time before which refused checkpoints are not stored again."""
         self._refusals = 0
-        """How often in a row it has refused them."""
+        """The number of refusals in a row."""
 
     @property
     def covered(self) -> int:
-        """No batch before this one will be asked for again, as far as this copy can say."""
+        """The first batch that this copy may still request, by its checkpoints."""
         return self.stored if self._local else 0
 
     def needs(self) -> Needs:
-        """Which batches this copy lacks, and which no checkpoint covers."""
+        """Return the batches that this copy lacks and no checkpoint covers."""
         computation = self._computation
         return Needs(computation.position, computation.ahead, self.covered)
 
     def load(self, position: int | None) -> None:
-        """Ask for the checkpoint at ``position``, or for the latest."""
+        """Request the checkpoint at ``position``, or the latest."""
         assert position is None or position >= 0, f"position {position}"
         self._context.emit(
             LoadCheckpoint(
@@ -81,7 +81,7 @@ class Durability:
         )
 
     def after_batch(self) -> None:
-        """Store a checkpoint if it is time for one."""
+        """Store a checkpoint if one is due."""
         every = self._every
         due = every and not self._computation.position % every
         if due and self._context.term is not None:
@@ -90,9 +90,10 @@ class Durability:
     def cover(self) -> None:
         """Store a checkpoint between batches, where one is overdue.
 
-        A replica that took over knows of no checkpoint that covers its state. If no batch comes,
-        its upstream tasks may be waiting for that checkpoint, because their outboxes are full.
+        A replica that took over has no checkpoint that covers its state. If no batch comes, its
+        upstream tasks may be waiting for that checkpoint, because their outboxes are full.
         """
+        assert not self._computation.busy, "a busy copy stores its checkpoint after the batch"
         if (
             self._every
             and self._local
@@ -140,13 +141,14 @@ class Durability:
         )
 
     def repeat(self) -> None:
-        """Store again what was not confirmed."""
+        """Store checkpoints again that were not confirmed."""
+        assert len(self.unstored) <= self._window, f"{len(self.unstored)} checkpoints wait"
         if self._context.now >= self._store_after:
             for checkpoint in self.unstored.values():
                 self._store(checkpoint)
 
     def confirmed(self, item: CheckpointStored) -> None:
-        """A checkpoint is durable: what it covers is never asked for again."""
+        """Note that a checkpoint is durable; batches that it covers are never requested again."""
         assert item.position <= self._computation.position, "stored before it was computed"
         self._store_after = self._refusals = 0
         self.unstored.pop(item.position, None)
@@ -157,8 +159,12 @@ class Durability:
             self._inlet.acknowledge(item.position)
 
     def refused(self, item: CheckpointFailed) -> None:
-        """The store refused a checkpoint. It is tried again with later heartbeats, twice as long
-        after each refusal; meanwhile upstream tasks keep what this one would need."""
+        """Note that the store refused a checkpoint.
+
+        It is tried again with later heartbeats, twice as long after each refusal; meanwhile
+        upstream tasks keep the batches that this one would need.
+        """
+        assert item.reason, "a refusal has a reason"
         if item.position not in self.unstored:
             return
         assert self._context.term is not None, "a replica stores nothing that could be refused"

@@ -22,9 +22,9 @@ class Slot:
         self.stable_count = 0
         self.tentative: dict[int, Payload] = {}
         self.first_at = now
-        """When its first part came."""
+        """The time at which its first part came."""
         self.due_at = due_at
-        """When that was due, by its tuple time; no later than it came."""
+        """The time at which that part was due by its tuple time; not later than ``first_at``."""
 
 
 class Inbox:
@@ -33,13 +33,14 @@ class Inbox:
     __slots__ = ("_interval_us", "_offset", "dropped", "slots", "width")
 
     def __init__(self, width: int, *, interval_us: int = 0) -> None:
+        assert interval_us >= 0, f"an interval of {interval_us} µs"
         self.width = width
         self._interval_us = interval_us
         self._offset: int | None = None
-        """When batch 0 would have come if none was ever later than the earliest."""
+        """The arrival time of batch 0 if no batch was later than the earliest one."""
         self.slots: dict[int, Slot] = {}
         self.dropped: set[int] = set()
-        """Upstream tasks of which something came too early to be kept."""
+        """Upstream tasks of which a batch came too early to be kept."""
 
     def _slot(self, batch: int, now: int) -> Slot:
         slot = self.slots.get(batch)
@@ -48,8 +49,11 @@ class Inbox:
         return slot
 
     def _due_at(self, batch: int, now: int) -> int:
-        """Sender and receiver have clocks of their own, so this goes by earlier batches: the one
-        that came earliest for its number was on time."""
+        """Return the time at which ``batch`` was due, from the arrival of earlier batches.
+
+        Sender and receiver have clocks of their own. So the batch that came earliest for its number
+        counts as on time.
+        """
         if not self._interval_us:
             return now
         passed = batch * self._interval_us
@@ -58,7 +62,7 @@ class Inbox:
         return self._offset + passed
 
     def put_stable(self, index: int, batch: int, payload: Payload, now: int) -> bool:
-        """Keep a stable part; False if there was one."""
+        """Keep a stable part; return False if there was one."""
         assert payload is not None, "None is reserved for parts that did not come"
         assert 0 <= index < self.width, f"upstream {index} of {self.width}"
         slot = self._slot(batch, now)
@@ -72,7 +76,7 @@ class Inbox:
         return True
 
     def put_tentative(self, index: int, batch: int, payload: Payload, now: int) -> bool:
-        """Keep a tentative part, in place of an older one; False if a stable one is there."""
+        """Keep a tentative part in place of an older one; return False if a stable one is there."""
         assert payload is not None, "None is reserved for parts that did not come"
         assert 0 <= index < self.width, f"upstream {index} of {self.width}"
         slot = self._slot(batch, now)
@@ -82,39 +86,44 @@ class Inbox:
         return True
 
     def complete(self, batch: int) -> bool:
-        """Has ``batch`` come, stable, from every upstream task?"""
+        """Return True if all stable parts of ``batch`` have come."""
         slot = self.slots.get(batch)
         return slot is not None and slot.stable_count == self.width
 
     def stable(self, batch: int) -> tuple[Payload, ...]:
-        """A complete batch, in upstream order."""
+        """Return a complete batch, in upstream order."""
         slot = self.slots[batch]
         assert slot.stable_count == self.width, f"batch {batch} is not complete"
         return tuple(slot.stable)
 
     def next_missing(self, index: int, position: int) -> int:
-        """The first batch from ``position`` on that has not come, stable, from one upstream."""
+        """Return the first batch from ``position`` on whose stable part of one upstream is
+        missing."""
+        assert 0 <= index < self.width, f"upstream {index} of {self.width}"
         batch = position
         while (slot := self.slots.get(batch)) is not None and slot.stable[index] is not None:
             batch += 1
         return batch
 
     def drop(self, batch: int) -> None:
-        """Forget the first batch that is kept: the task has processed it."""
+        """Forget a batch that the task has processed."""
+        assert not self.slots or batch <= min(self.slots), f"batch {batch} is not the first one"
         self.slots.pop(batch, None)
 
     def drop_below(self, position: int) -> None:
-        """Forget what the task has left behind."""
+        """Forget the batches before ``position``."""
+        assert position >= 0, f"position {position}"
         for batch in [batch for batch in self.slots if batch < position]:
             del self.slots[batch]
 
     def drop_from(self, end: int) -> None:
-        """Forget what a task that goes back has no room for."""
+        """Forget the batches from ``end`` on: a task that goes back has no room for them."""
+        assert end > 0, f"room for {end} batches"
         for batch in [batch for batch in self.slots if batch >= end]:
             del self.slots[batch]
 
     def validate(self, position: int, window: int) -> None:
-        """Only for an inbox that keeps something."""
+        """Assert the invariants of an inbox that keeps something."""
         kept = sorted(self.slots)
         first, last = kept[0], kept[-1]
         assert position <= first, f"batch {first} is kept where {position} comes next"
@@ -127,21 +136,21 @@ class Inbox:
 
 
 READ_AHEAD = 64
-"""The most batches that a source has read and not processed, or asked for."""
+"""The most batches that a source has requested or read, and not processed."""
 
 
 class Needs(NamedTuple):
-    """Which batches a copy needs, as its upstream tasks must know."""
+    """The batches that a copy needs, as its upstream tasks must know them."""
 
     position: int
     tentative: int | None
     """The next batch of the tentative computation, if there is one."""
     acknowledged: int
-    """What a durable checkpoint covers is never asked for again."""
+    """Batches before this one are covered by a durable checkpoint and never requested again."""
 
 
 class Inlet:
-    """The input side of a copy; owns the inbox and what is known of upstream tasks."""
+    """The input side of a copy; owns the inbox and the state of the upstream tasks."""
 
     __slots__ = (
         "_context",
@@ -156,6 +165,7 @@ class Inlet:
     )  # fmt: skip
 
     def __init__(self, context: Context, *, wiring: Wiring, window: int, interval_us: int) -> None:
+        assert window > 0, f"a window of {window} batches"
         self._context = context
         self.source = not wiring.upstream[context.task]
         self.upstream = wiring.upstream[context.task] or (LOG,)
@@ -163,20 +173,20 @@ class Inlet:
         self.inbox = Inbox(len(self.upstream), interval_us=interval_us)
         self.window = window
         self.seen_terms = [-1] * len(self.upstream)
-        """Per upstream task, the highest term that was heard of."""
+        """The highest term received, per upstream task."""
         self.reading = min(window, READ_AHEAD)
         self.read_below = 0
-        """A source has asked for all batches before this one."""
+        """A source has requested all batches before this one."""
 
     def index(self, upstream: int) -> int:
-        """The place of an upstream task among the others."""
+        """Return the index of an upstream task in wiring order."""
         assert upstream in self._index, f"task {upstream} sends nothing to {self._context.task}"
         return self._index[upstream]
 
     def take(
         self, index: int, batch: int, payload: Payload, *, position: int, stable: bool, term: int
     ) -> None:
-        """One part of one batch has come."""
+        """Take one part of one batch."""
         assert stable or not self.source, "the log says nothing that it takes back"
         assert batch >= 0, f"batch {batch}"
         if batch < position:
@@ -191,18 +201,18 @@ class Inlet:
             self.seen_terms[index] = term
 
     def resumed(self, index: int, term: int) -> None:
-        """An upstream task has a new primary."""
+        """Note that an upstream task has a new primary."""
         assert not self.source, "the log has no primary"
         self.seen_terms[index] = max(term, self.seen_terms[index])
 
     # -- asking ----------------------------------------------------------------------------
 
     def request_missing(self, needs: Needs) -> None:
-        """Ask for every part of the next batch that has not come, and what follows it.
+        """Request every missing part of the next batch, and what follows it.
 
-        An upstream task that has sent its part is told how far it may trim; requests tell the
-        others. If it was restored, its new copy may not know that, have a full outbox and
-        therefore stop, while all tasks wait for it.
+        An upstream task whose part has come gets an acknowledgement instead; requests carry one for
+        the others. If that task was restored, its new copy may not have the acknowledgement. Its
+        outbox may then be full, so that it stops while all tasks wait for it.
         """
         slot = self.inbox.slots.get(needs.position)
         for index in range(len(self.upstream)):
@@ -212,7 +222,8 @@ class Inlet:
                 self._acknowledge(index, needs.acknowledged)
 
     def acknowledge(self, below: int) -> None:
-        """No batch before ``below`` will be asked for again."""
+        """Acknowledge batches: none before ``below`` will be requested again."""
+        assert below > 0, f"nothing before batch {below} exists"
         for index in range(len(self.upstream)):
             self._acknowledge(index, below)
 
@@ -225,7 +236,7 @@ class Inlet:
             context.send(task, None, message)
 
     def request(self, index: int, needs: Needs) -> None:
-        """Ask upstream ``index`` for every batch from the first one missing."""
+        """Request every batch of upstream ``index`` from the first missing one."""
         missing = self.inbox.next_missing(index, needs.position)
         assert needs.acknowledged <= missing, "it asks for what it has said it will not ask for"
         context = self._context
@@ -248,7 +259,8 @@ class Inlet:
         )
 
     def request_dropped(self, needs: Needs) -> None:
-        """The next batch has not come whole: ask for what once came too early to be kept."""
+        """Request the parts of the next batch that came too early to be kept."""
+        assert self.inbox.dropped, "nothing was dropped"
         slot = self.inbox.slots.get(needs.position)
         for index in sorted(self.inbox.dropped):
             if slot is None or slot.stable[index] is None:
@@ -270,7 +282,7 @@ class Inlet:
         )
 
     def read_on(self, position: int) -> None:
-        """A source has moved: let it have a window of batches before it, and ask half-way."""
+        """Extend the read window of a source that has moved half-way through it."""
         assert self.source, "only a source reads the log"
         if position + self.reading // 2 >= self.read_below:
             self.read_below = position + self.reading

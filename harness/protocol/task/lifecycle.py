@@ -28,19 +28,19 @@ from harness.protocol.task.outlet import Outlet
 
 
 class Phase(StrEnum):
-    """What a copy can do."""
+    """The phase of a copy."""
 
     LOADING = "loading"
     """It waits for its state."""
     READY = "ready"
     FENCED = "fenced"
-    """A newer primary exists: it does nothing any more."""
+    """A newer primary exists: it does nothing more."""
     FAILED = "failed"
-    """Its operator has raised: it does nothing any more, and reports that until it is retired."""
+    """Its operator has raised: it does nothing more, and reports that until it is retired."""
 
 
 LOADING, READY, FENCED, FAILED = Phase
-"""For what is asked with every input: to look a member up in its class costs two calls."""
+"""Constants for checks on every input: looking a member up in its class costs two calls."""
 
 
 TRANSITIONS: dict[tuple[Phase, type], Phase] = {
@@ -54,11 +54,12 @@ TRANSITIONS: dict[tuple[Phase, type], Phase] = {
     (Phase.READY, CheckpointRefused): Phase.FENCED,
     (Phase.READY, OutputRefused): Phase.FENCED,
 }
-"""Where an input may lead from a phase; nothing leads out of FENCED and FAILED."""
+"""The next phase, by phase and input; nothing leads out of FENCED and FAILED."""
 
 
 class Lifecycle:
-    """Owns the phase; decides when a copy begins, loads again, or ends."""
+    """The phase of a copy: when it begins, loads again, or ends, and which requests it can
+    answer."""
 
     __slots__ = (
         "_anywhere",
@@ -89,8 +90,11 @@ class Lifecycle:
         anywhere: bool,
         local: bool,
     ) -> None:
-        """``anywhere``: a source without a state can begin at any batch. ``local``: tasks recover
-        one by one, so there may be replicas, and a copy may go on from a later checkpoint."""
+        """Begin in LOADING.
+
+        ``anywhere``: a source without a state can begin at any batch. ``local``: tasks recover one
+        by one, so there may be replicas, and a copy may go on from a later checkpoint.
+        """
         self._order = order
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._computation, self._durability = computation, durability
@@ -99,10 +103,10 @@ class Lifecycle:
         self._pending: dict[int, ReplayRequested] = {}
         """Requests that came while the copy was loading, by downstream task."""
         self._begun = False
-        """It has been ready: whatever it loads now, it needs only what is further than itself."""
+        """True once it was ready: a later checkpoint must be further than itself."""
         self.phase = Phase.LOADING
         self.failure = ""
-        """What the operator raised."""
+        """The traceback of its operator."""
 
     def _enter(self, phase: Phase, because: object) -> None:
         way = TRANSITIONS.get((self.phase, type(because)))
@@ -113,7 +117,8 @@ class Lifecycle:
     # -- beginning -------------------------------------------------------------------------
 
     def ordered(self, item: CopyOrdered) -> None:
-        """It is there: empty, or it asks for its state."""
+        """Begin: with the initial state, or by loading a checkpoint."""
+        assert self.phase is Phase.LOADING, "a copy is ordered once"
         self._note(CopyEvent.HOSTED, item.start)
         if item.start is Start.EMPTY:
             self._become_ready(item, item.position, self._initial)
@@ -121,12 +126,13 @@ class Lifecycle:
             self.load()
 
     def load(self) -> None:
-        """Ask for its state, for the first time or once more."""
+        """Request its state, for the first time or again."""
+        assert self.phase is Phase.LOADING, f"a copy that is {self.phase} has its state"
         exact = self._order.start is Start.EPOCH and not self._begun
         self._durability.load(self._order.position if exact else None)
 
     def loaded(self, item: CheckpointLoaded) -> None:
-        """The store has answered."""
+        """Continue from the loaded checkpoint."""
         if self.phase is not Phase.LOADING:
             return
         checkpoint, position = item.checkpoint, self._computation.position
@@ -146,6 +152,7 @@ class Lifecycle:
         self._become_ready(item, checkpoint.position, checkpoint.state)
 
     def _become_ready(self, because: object, position: int, state: State) -> None:
+        assert position >= 0, f"position {position}"
         self._enter(Phase.READY, because)
         self._begun = True
         self._computation.begin(position, state)
@@ -157,7 +164,7 @@ class Lifecycle:
     # -- taking over -----------------------------------------------------------------------
 
     def promoted(self, item: CopyPromoted) -> None:
-        """The replica is the primary now; once it has its state, it says so."""
+        """Become the primary, and notify others once the state is loaded."""
         term = self._context.term
         assert term is None or item.term >= term, "a term never falls"
         if term == item.term:
@@ -169,13 +176,14 @@ class Lifecycle:
             self._take_office()
 
     def _take_office(self) -> None:
+        assert self.phase is Phase.READY, f"a copy that is {self.phase} takes no office"
         self._outlet.take_office()
         self.answer_pending()
 
     # -- going back, and giving up ---------------------------------------------------------
 
     def replay_refused(self, item: ReplayRefused) -> None:
-        """What it lacks is gone upstream: the primary's checkpoint covers it."""
+        """Load the primary's checkpoint, which covers the batches that are gone upstream."""
         index = self._inlet.index(item.upstream)
         missing = self._inlet.inbox.next_missing(index, self._computation.position)
         if item.oldest > missing and self.phase is Phase.READY and self._local:
@@ -183,7 +191,8 @@ class Lifecycle:
             self.load()
 
     def failed(self, item: BatchFailed) -> None:
-        """The operator has raised: whether it would elsewhere, the coordinator finds out."""
+        """Stop after an error of the operator; the coordinator finds out if it fails elsewhere,
+        too."""
         if self._computation.is_meant(item):
             assert item.error, "a failure says what it was"
             self._enter(Phase.FAILED, item)
@@ -191,14 +200,18 @@ class Lifecycle:
             self._note(CopyEvent.FAILED, item.error)
 
     def fenced(self, item: CheckpointRefused | OutputRefused) -> None:
-        """The store or the partition knows of a newer primary."""
+        """Stop because the store or the partition has a newer primary."""
         self._enter(Phase.FENCED, item)
 
     # -- requests of others ----------------------------------------------------------------
 
     def replay_requested(self, item: ReplayRequested) -> None:
-        """A downstream copy lacks batches. While this one loads it cannot say what it has; then
-        the request waits until it takes office."""
+        """Send batches that a downstream copy lacks.
+
+        While this copy loads, it cannot tell which batches it has; then the request waits until it
+        takes office.
+        """
+        assert item.from_batch >= 0, f"batch {item.from_batch}"
         self._outlet.acknowledged(item.downstream, item.acknowledged)
         if self.phase is Phase.LOADING:
             self._pending[item.downstream] = item
@@ -210,27 +223,29 @@ class Lifecycle:
             self._cannot_replay(item)
 
     def answer_pending(self) -> None:
-        """It is a primary and has its state."""
+        """Answer the requests that came before the state."""
+        assert self._context.term is not None, "a replica answers no request"
         pending, self._pending = self._pending, {}
         for request in pending.values():
             self.replay_requested(request)
 
     def _cannot_replay(self, item: ReplayRequested) -> None:
-        """Asked for what is trimmed: a source without a state reads it again, others say so."""
+        """Refuse trimmed batches; a source without a state reads them again."""
+        assert not self._outlet.has(item.from_batch), "it has these batches"
         if not self._anywhere or item.reloads:
             self._outlet.refuse(item)
         elif item.from_batch < self._computation.position:
             self.rewind(item.from_batch)
 
     def rewind(self, batch: int) -> None:
-        """Go back, as nothing is remembered that would be wrong there."""
+        """Go back to ``batch``: no remembered state would be wrong there."""
         assert self._anywhere, "a state belongs to one position"
         self._computation.rewind(batch)
         self._outlet.restart(batch)
         self._inlet.request(0, Needs(batch, None, 0))
 
     def report_progress(self) -> None:
-        """To a replica, if there may be one."""
+        """Report progress to the replica, if there may be one."""
         if self._local:
             self._outlet.report_progress(self._computation.position)
 

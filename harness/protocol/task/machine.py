@@ -80,7 +80,7 @@ __all__ = ["Mode", "Phase", "TaskMachine"]
 
 
 class TaskMachine:
-    """One copy. Every input goes through `handle`; `validate` checks what must hold after it."""
+    """One copy. Every input goes through `handle`; `validate` checks the invariants after it."""
 
     __slots__ = (
         "_notes_progress",
@@ -107,11 +107,12 @@ class TaskMachine:
         kept: int = KEPT,
         notes_progress: bool = False,
     ) -> None:
+        assert order.incarnation > 0, f"incarnation {order.incarnation}"
         task, window = order.task, scheme.window
         self._notes_progress = notes_progress
         self.scheme = scheme
         self.anywhere = wiring.begins_anywhere(task)
-        """A source without a state to speak of: never stored, never loaded."""
+        """True for a source without a state: it is never stored and never loaded."""
         context = self.context = Context(
             task=task, incarnation=order.incarnation, term=order.term, cause=order.cause
         )
@@ -155,12 +156,12 @@ class TaskMachine:
 
     @property
     def task(self) -> int:
-        """Its task's number."""
+        """The number of its task."""
         return self.context.task
 
     @property
     def incarnation(self) -> int:
-        """Its own number, which no other copy of the task ever had."""
+        """Its own number, which no other copy of the task has had."""
         return self.context.incarnation
 
     @property
@@ -170,17 +171,17 @@ class TaskMachine:
 
     @property
     def primary(self) -> bool:
-        """Whether it sends its output on."""
+        """True if it sends its output on."""
         return self.context.term is not None
 
     @property
     def sink(self) -> bool:
-        """Whether it publishes."""
+        """True if it publishes."""
         return self.outlet.sink
 
     @property
     def phase(self) -> Phase:
-        """What it can do."""
+        """The phase of its life."""
         return self.life.phase
 
     @property
@@ -190,7 +191,7 @@ class TaskMachine:
 
     @property
     def full(self) -> bool:
-        """Its outbox has no room for the next batch, which has come."""
+        """True if a batch waits because the outbox has no room for its output."""
         return self.computation.full
 
     @property
@@ -199,7 +200,7 @@ class TaskMachine:
         return self.computation.mode
 
     def report(self) -> CopyReport:
-        """This copy's line in its node's heartbeat; the same object while nothing changes."""
+        """Return this copy's line in the heartbeat; the same object while nothing changes."""
         last, ready = self._reported, self.life.phase is READY
         position, term = self.computation.position, self.context.term
         stored, published = self.durability.stored, self.outlet.publisher.confirmed
@@ -228,7 +229,7 @@ class TaskMachine:
     # -- inputs -----------------------------------------------------------------------------
 
     def handle(self, item: TaskInput | CopyOrdered | CopyPromoted, *, now: int) -> list[TaskEffect]:
-        """React to ``item``; ``now`` in microseconds, never less than before."""
+        """React to ``item``; ``now`` is in microseconds and never decreases."""
         effects = self.context.begin(item.cause, now)
         kind, phase = type(item), self.life.phase
         try:
@@ -244,7 +245,7 @@ class TaskMachine:
         return effects
 
     def tick(self, *, cause: str, now: int) -> list[TaskEffect]:
-        """The node's heartbeat: ask again for whatever did not come."""
+        """Repeat unanswered requests at the node's heartbeat."""
         effects = self.context.begin(cause, now)
         if self.life.phase is LOADING:
             self.life.load()
@@ -258,7 +259,8 @@ class TaskMachine:
         return effects
 
     def retire(self, *, cause: str, why: str, now: int) -> list[TaskEffect]:
-        """The node drops this copy."""
+        """Report the end of this copy; its node drops it."""
+        assert why, "a copy is retired for a reason"
         effects = self.context.begin(cause, now)
         if self.inlet.source:
             self.context.emit(
@@ -274,7 +276,8 @@ class TaskMachine:
             self.outlet.publish()  # also while it loads once more: what it has computed is right
 
     def _repeat(self) -> None:
-        """What was not answered."""
+        """Repeat requests without an answer."""
+        assert self.life.phase is READY, f"a copy that is {self.life.phase} repeats nothing"
         if self.durability.unstored or self.outlet.sink:
             self.durability.repeat()
             self.outlet.repeat()
@@ -296,6 +299,7 @@ class TaskMachine:
         )
 
     def _read(self, item: SourceRead) -> None:
+        assert self.inlet.source, "only a source reads the log"
         position = self.computation.position
         self.inlet.take(0, item.batch, item.payload, position=position, stable=True, term=0)
 
@@ -306,6 +310,7 @@ class TaskMachine:
             self.inlet.request(index, self.durability.needs())
 
     def _upstream_closed(self, item: UpstreamClosed) -> None:
+        assert item.back_at >= 0, f"back at {item.back_at}"
         index, run = self.inlet.index(item.upstream), self.computation.tentative
         if (
             run is not None
@@ -340,7 +345,7 @@ class TaskMachine:
             self.life.report_progress()
 
     def _timer_fired(self, _item: TimerFired) -> None:
-        """Nothing of its own: `_advance` looks at the clock."""
+        """Do nothing here: `_advance` compares the time."""
 
     def _note(self, event: CopyEvent, why: str = "") -> None:
         self.context.note(event, self.computation.position, why)
@@ -348,7 +353,7 @@ class TaskMachine:
     # -- what must hold --------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Raise `ProtocolViolation` unless the whole state makes sense."""
+        """Raise `ProtocolViolation` unless the whole state is consistent."""
         if self.life.phase is READY:
             position, inlet, outlet = self.computation.position, self.inlet, self.outlet
             try:
@@ -403,4 +408,4 @@ _BACKWARD = frozenset(
         CheckpointFailed,
     }
 )
-"""What only concerns output that is there already: nothing can be processed because of it."""
+"""Inputs that only concern existing output: nothing can be processed because of them."""

@@ -36,23 +36,23 @@ class Outbox:
         assert width > 0, "a task without downstream tasks publishes, which counts as one"
         assert position >= 0, f"position {position}"
         self.acknowledged = [position] * width
-        """Per downstream task, the first batch it may still ask for."""
+        """The first batch that each downstream task may still request."""
         self.outputs: dict[int, tuple[Payload, ...]] = {}
 
     @property
     def oldest(self) -> int:
-        """Nobody may ask for a batch before this one."""
+        """The first batch that any downstream task may still request."""
         return min(self.acknowledged)
 
     def put(self, batch: int, outputs: tuple[Payload, ...]) -> None:
-        """Keep a batch's output, unless nobody can ask for it any more."""
+        """Keep a batch's output, unless it can no longer be requested."""
         assert len(outputs) == len(self.acknowledged), "one output per downstream task"
         assert batch not in self.outputs, f"batch {batch} was computed twice"
         if batch >= self.oldest:
             self.outputs[batch] = outputs
 
     def trim(self, index: int, below: int) -> None:
-        """Downstream task ``index`` will not ask for a batch before ``below`` again."""
+        """Note that downstream task ``index`` will not request a batch before ``below``."""
         assert 0 <= index < len(self.acknowledged), f"neighbour {index}"
         if below <= self.acknowledged[index]:
             return
@@ -65,22 +65,24 @@ class Outbox:
             self.outputs.pop(batch, None)
 
     def trim_all(self, below: int) -> None:
-        """No downstream task will ask for a batch before ``below`` again."""
+        """Note that no downstream task will request a batch before ``below``."""
+        assert below >= 0, f"batch {below}"
         for index in range(len(self.acknowledged)):
             self.trim(index, below)
 
     def since(self, batch: int) -> list[tuple[int, tuple[Payload, ...]]]:
-        """(batch, outputs) from ``batch`` on, ascending."""
+        """Return (batch, outputs) from ``batch`` on, ascending."""
+        assert batch >= 0, f"batch {batch}"
         return [
             (number, self.outputs[number]) for number in sorted(self.outputs) if number >= batch
         ]
 
     def contents(self) -> tuple[tuple[int, tuple[Payload, ...]], ...]:
-        """Everything that is kept, as a checkpoint holds it."""
+        """Return everything that is kept, as a checkpoint holds it."""
         return tuple(sorted(self.outputs.items()))
 
     def validate(self, position: int, window: int) -> None:
-        """Only for an outbox that keeps something."""
+        """Assert the invariants of an outbox that keeps something."""
         kept = sorted(self.outputs)
         first, last, count = kept[0], kept[-1], len(kept)
         assert count <= window, f"{count} outputs where {window} may be"
@@ -90,7 +92,7 @@ class Outbox:
 
 
 class Publisher:
-    """What is in the partition, and what waits to be appended to it."""
+    """The records of an output partition that are appended, and those that wait."""
 
     __slots__ = (
         "confirmed", "in_flight", "next_stable", "next_tentative", "owned", "queue", "sequence",
@@ -101,7 +103,7 @@ class Publisher:
         self.next_stable = 0
         """The first batch whose stable output was neither appended nor queued."""
         self.next_tentative = 0
-        """One past the last tentative output that stands; `next_stable` if none does."""
+        """One past the last valid tentative output; `next_stable` if there is none."""
         self.confirmed = 0
         """The first batch whose stable output is not known to be in the partition."""
         self.queue: list[OutputRecord] = []
@@ -109,7 +111,8 @@ class Publisher:
         self.sequence = 0
 
     def open(self, next_stable: int, next_tentative: int) -> None:
-        """The partition is ours, and ends there."""
+        """Begin to write: the partition is fenced, and ends there."""
+        assert min(next_stable, next_tentative) >= 0, "a partition ends at a batch"
         assert not self.owned, "an output partition is fenced once per term"
         assert not self.queue, "something was queued for a partition of another"
         self.owned = True
@@ -117,7 +120,7 @@ class Publisher:
         self.next_tentative = max(next_tentative, next_stable)
 
     def stable(self, batch: int, payload: Payload) -> None:
-        """Queue a batch's final output, after an undo if tentative output stands in its place."""
+        """Queue a batch's final output, after an undo if it replaces a tentative one."""
         assert self.owned, "publishing needs a fence"
         if batch < self.next_stable:
             return  # an earlier primary has published it
@@ -128,14 +131,15 @@ class Publisher:
         self.next_stable = self.next_tentative = batch + 1
 
     def tentative(self, batch: int, payload: Payload) -> None:
-        """Queue a tentative output, unless one of that batch stands already."""
+        """Queue a tentative output, unless the partition has one of that batch."""
         assert self.owned, "publishing needs a fence"
         if batch >= self.next_tentative:
             self.queue.append(OutputRecord(kind=Kind.TENTATIVE, batch=batch, payload=payload))
             self.next_tentative = batch + 1
 
     def take(self) -> tuple[OutputRecord, ...]:
-        """The next records to append; empty while earlier ones are not confirmed."""
+        """Return the next records to append; empty while earlier ones are not confirmed."""
+        assert self.owned or not self.queue, "publishing needs a fence"
         if self.in_flight or not self.queue:
             return ()
         self.in_flight = tuple(self.queue)
@@ -144,7 +148,7 @@ class Publisher:
         return self.in_flight
 
     def confirm(self, sequence: int) -> bool:
-        """Records ``sequence`` are in the partition; False if that was known."""
+        """Note that records ``sequence`` are in the partition; return False if that was known."""
         assert sequence <= self.sequence, f"publication {sequence} of {self.sequence}"
         if sequence != self.sequence or not self.in_flight:
             return False
@@ -155,7 +159,7 @@ class Publisher:
         return True
 
     def validate(self) -> None:
-        """Assert what no sequence of outputs may break."""
+        """Assert the invariants that every sequence of outputs must keep."""
         assert self.confirmed <= self.next_stable <= self.next_tentative, "the output's ends cross"
         assert self.owned or not self.queue, "output was queued without a fence"
         assert self.owned or not self.in_flight, "output was sent without a fence"
@@ -163,7 +167,7 @@ class Publisher:
 
 
 Outputs = Mapping[int, tuple[Payload, ...]]
-"""By batch, an output per downstream task."""
+"""An output per downstream task, by batch."""
 
 
 class Outlet:
@@ -175,6 +179,7 @@ class Outlet:
     )  # fmt: skip
 
     def __init__(self, context: Context, *, wiring: Wiring, window: int, send_from: int) -> None:
+        assert window > 0, f"a window of {window} batches"
         self._context = context
         self.downstream = wiring.downstream[context.task]
         self.sink = not self.downstream
@@ -183,22 +188,28 @@ class Outlet:
         self.held_from: int | None = None
         """Corrections from this batch on wait until the task is stable again."""
         self.sent_below = 0
-        """In a replica: how far the primary's output has got, as far as it was told."""
+        """In a replica: the progress of the primary's output, as last reported."""
         self.reported_below = 0
-        """How far this primary's output had got when it last told its replica."""
+        """In a primary: the progress of its output when it was last reported to the replica."""
         self.reported_at = 0
         self.restart(send_from)
 
     def restart(self, send_from: int) -> None:
-        """Begin with an empty outbox. Output of batches before ``send_from`` is never sent: it is
-        computed while the state is still being rebuilt, and no task needs it."""
+        """Begin with an empty outbox.
+
+        Output of batches before ``send_from`` is never sent: it is computed while the state is
+        still being rebuilt, and no task needs it.
+        """
         assert send_from >= 0, f"output from batch {send_from}"
         self.send_from = send_from
         self.outbox = Outbox(max(1, len(self.downstream)), send_from)
 
     def restore(self, outputs: Outputs, acknowledged: tuple[int, ...]) -> None:
-        """What a checkpoint has kept, without what this copy knows to be published: its partition
-        says so once only, and a full outbox would stop the copy for good."""
+        """Restore the output that a checkpoint has kept, without what is published.
+
+        The partition confirms a publication once only, and a full outbox would stop the copy for
+        good.
+        """
         assert len(acknowledged) == max(1, len(self.downstream)), "a checkpoint of another wiring"
         self.outbox = Outbox(max(1, len(self.downstream)))
         self.outbox.acknowledged = list(acknowledged)
@@ -207,13 +218,13 @@ class Outlet:
             self.outbox.trim_all(self.publisher.confirmed)
 
     def has_room(self, position: int) -> bool:
-        """Can the outbox take the output of the batch at ``position``?"""
+        """Return True if the outbox has room for the output of the batch at ``position``."""
         return position < self.outbox.oldest + self.window
 
     # -- sending ---------------------------------------------------------------------------
 
     def produced(self, batch: int, outputs: tuple[Payload, ...]) -> None:
-        """A stable batch was processed."""
+        """Keep the output of a stable batch and, in a primary, send it."""
         assert len(outputs) == max(1, len(self.downstream)), "one output per downstream task"
         if batch >= self.send_from:
             if batch not in self.outbox.outputs:
@@ -223,6 +234,7 @@ class Outlet:
 
     def _deliver(self, batch: int, outputs: tuple[Payload, ...]) -> None:
         """Send or publish a stable output, unless corrections wait for the end."""
+        assert self._context.term is not None, "a replica holds its output back"
         if self.held_from is not None and batch >= self.held_from:
             return
         if self.sink:
@@ -233,7 +245,7 @@ class Outlet:
             self._send(task, None, batch, payload, stable=True)
 
     def deliver_tentative(self, batch: int, outputs: tuple[Payload, ...]) -> None:
-        """Send or publish what was computed from partial input."""
+        """Send or publish output that was computed from partial input."""
         assert self._context.term is not None, "a replica computes nothing tentative"
         if self.sink:
             if self.publisher.owned:
@@ -268,33 +280,35 @@ class Outlet:
             self.held_from = position
 
     def release(self) -> None:
-        """Let go of what `hold` has kept."""
+        """Send the corrections that `hold` has kept."""
         held, self.held_from = self.held_from, None
         if held is not None:
             self._deliver_since(held)
 
     def _deliver_since(self, batch: int) -> None:
+        assert batch >= 0, f"batch {batch}"
         for number, outputs in self.outbox.since(batch):
             self._deliver(number, outputs)
 
     # -- sending once more -----------------------------------------------------------------
 
     def acknowledged(self, downstream: int, below: int) -> None:
-        """A downstream task will not ask for a batch before ``below`` again."""
+        """Note that a downstream task will not request a batch before ``below``."""
         assert downstream in self.downstream, f"task {downstream} gets nothing from this one"
         self.outbox.trim(self.downstream.index(downstream), below)
 
     def epoch_completed(self, item: EpochCompleted) -> None:
-        """Nobody goes back behind this epoch; a sink trims by what it has published."""
+        """Trim the outbox to a complete epoch; a sink trims by what it has published."""
+        assert item.position >= 0, f"epoch {item.position}"
         if not self.sink:
             self.outbox.trim_all(item.position)
 
     def has(self, batch: int) -> bool:
-        """Is everything from ``batch`` on here, as far as it was computed?"""
+        """Return True if every output from ``batch`` on is kept, as far as it was computed."""
         return batch >= self.outbox.oldest and batch >= self.send_from
 
     def replay(self, item: ReplayRequested, tentative: Outputs) -> None:
-        """To the copy that asks, and no other."""
+        """Send batches again, to the requesting copy alone."""
         assert self.has(item.from_batch), f"batch {item.from_batch} is trimmed"
         assert item.from_batch >= item.acknowledged, "asked for what was acknowledged"
         index = self.downstream.index(item.downstream)
@@ -307,7 +321,7 @@ class Outlet:
                 self._send(item.downstream, item.asking, batch, payload, stable=False)
 
     def refuse(self, item: ReplayRequested) -> None:
-        """Asked for what is trimmed."""
+        """Refuse a request for batches that are trimmed."""
         assert not self.has(item.from_batch), "what is here is not refused"
         context = self._context
         context.send(
@@ -324,12 +338,13 @@ class Outlet:
     # -- primary and replica ---------------------------------------------------------------
 
     def take_over(self) -> None:
-        """A replica is promoted: what it held back goes out."""
+        """Send what a promoted replica has held back."""
         assert self._context.term is not None, "only a primary sends"
         self._deliver_since(self.sent_below)
 
     def take_office(self) -> None:
-        """Begin as the primary: fence the output partition of a sink, tell the downstream tasks."""
+        """Begin as the primary: fence the output partition of a sink, notify the downstream
+        tasks."""
         context = self._context
         assert context.term is not None, "only a primary takes office"
         if self.sink and not self.publisher.owned:
@@ -343,7 +358,8 @@ class Outlet:
             context.send(task, None, message)
 
     def progress_reported(self, item: ProgressReported) -> None:
-        """A replica learns how far the primary's output has got, and trims what it holds back."""
+        """Note in a replica the progress of the primary's output, and trim what it covers."""
+        assert item.sent_below >= 0, f"batch {item.sent_below}"
         if self._context.term is not None:
             return
         self.sent_below = max(self.sent_below, item.sent_below)
@@ -351,7 +367,10 @@ class Outlet:
             self.outbox.trim_all(self.sent_below)
 
     def report_progress(self, position: int) -> None:
-        """To a replica. Whether there is one only the coordinator knows: the plan may change."""
+        """Report progress to the replica, if there is one.
+
+        Only the coordinator knows whether there is one, because the plan may change.
+        """
         context = self._context
         if context.term is None:
             return
@@ -377,7 +396,7 @@ class Outlet:
         )
 
     def fenced(self, item: OutputFenced, tentative: Outputs) -> None:
-        """The partition is ours: publish what it lacks."""
+        """Publish what the partition lacks, now that it is fenced."""
         assert self.sink, "only a sink has a partition"
         if self.publisher.owned:
             return
@@ -389,9 +408,13 @@ class Outlet:
             self.publisher.tentative(batch, tentative[batch][0])
 
     def _hold_only_corrections(self) -> None:
-        """A tentative output that the fence came too late for may have been redone since. Then the
+        """Send output that corrects nothing although it is held.
+
+        A tentative output that the fence came too late for may have been redone since. Then the
         partition has no version of that batch, so its stable output corrects nothing, and must not
-        wait. It goes out now, with those before it; what is computed from here on is held."""
+        wait. It goes out now, with those before it; what is computed from here on is held.
+        """
+        assert self.publisher.owned, "only a fenced partition shows what it holds"
         outputs = self.outbox.outputs
         if self.held_from is None or not outputs:
             return
@@ -400,12 +423,13 @@ class Outlet:
             self.held_from = max(self.held_from, end)
 
     def publish(self) -> None:
-        """Append what waits, unless something is on its way."""
+        """Append the queued records, unless earlier ones are not confirmed."""
         assert self.sink, "only a sink publishes"
         if self.publisher.take():
             self._append()
 
     def _append(self) -> None:
+        assert self.publisher.in_flight, "nothing to append"
         context = self._context
         assert context.term is not None
         context.emit(
@@ -420,7 +444,7 @@ class Outlet:
         )
 
     def repeat(self) -> None:
-        """A sink asks its partition again for what was not answered."""
+        """Send a sink's unanswered requests to its partition again."""
         if self.sink and self._context.term is not None:
             if not self.publisher.owned:
                 self._fence()
@@ -428,8 +452,11 @@ class Outlet:
                 self._append()
 
     def published(self, item: OutputPublished) -> bool:
-        """Records are in the partition; True if a replica should hear of it before its outbox is
-        full."""
+        """Note that records are in the partition.
+
+        Returns True if a replica should learn of it before its outbox is full.
+        """
+        assert self.sink, "only a sink publishes"
         if not self.publisher.confirm(item.sequence):
             return False
         self.outbox.trim_all(self.publisher.confirmed)

@@ -38,19 +38,20 @@ class Closed:
 
 
 class Basis:
-    """What the state before the first tentative batch is rebuilt from (dpc, section 3.4).
+    """The data from which the state before the first tentative batch is rebuilt (dpc, section 3.4).
 
-    With `Method.CHECKPOINT` a copy of the state, taken when the tentative computation branches
-    off, or every so many batches and then, too: a node that is blocked has the time for it, so
-    nothing from before the failure is processed again. With `Method.UNDO` the input since the
-    last stream marker and as much before it as the state remembers: markers are set while batches
-    are processed, so what came between the last one and the failure is processed again (dpc,
-    section 5.3).
+    With `Method.CHECKPOINT` a copy of the state, taken when the tentative computation branches off,
+    or every ``snapshot_every`` batches and then, too: a blocked node has the time for it, so
+    nothing from before the failure is processed again. With `Method.UNDO` the input since the last
+    stream marker and as much before it as the state remembers: markers are set while batches are
+    processed, so what came between the last one and the failure is processed again (dpc, section
+    5.3).
     """
 
     __slots__ = ("_history", "_initial", "_memory", "_rules", "_start", "_state", "_undoes")
 
     def __init__(self, rules: Tentative, *, memory: int, initial: State) -> None:
+        assert memory > 0, "a state depends on one batch at least"
         self._rules = rules
         self._undoes = rules.method is Method.UNDO
         self._initial = initial
@@ -63,14 +64,14 @@ class Basis:
         self._state: State = initial
 
     def begin(self, position: int, state: State) -> None:
-        """A new copy starts here: what came before is not known."""
+        """Begin with a new copy: earlier batches are not known."""
         assert position >= 0, f"position {position}"
         self._history.clear()
         self._start, self._state = position, state
 
     def before(self, batch: int, state: State) -> bool:
-        """The stable computation is about to process ``batch``; True if its state is copied, or
-        read for a stream marker."""
+        """Prepare for a stable batch; return True if its state is copied or read for a marker."""
+        assert batch >= 0, f"batch {batch}"
         every = self._rules.snapshot_every
         if self._undoes:
             return every > 0 and not batch % every
@@ -80,13 +81,15 @@ class Basis:
         return True
 
     def kept(self, tuples: Callable[[State], int]) -> int:
-        """What it holds, counted by ``tuples`` of a state, or of the parts of a batch."""
+        """Return the tuples that it holds, counted by ``tuples`` of a state or of a batch's
+        parts."""
         history = sum(tuples(inputs) for inputs in self._history)
         copied = self._rules.method is Method.CHECKPOINT
         return history + (tuples(self._state) if copied else 0)
 
     def leave(self, batch: int, state: State) -> bool:
-        """The tentative computation branches off before ``batch``; True as for `before`."""
+        """Prepare for a tentative computation from ``batch`` on; return True as `before` does."""
+        assert batch >= self._start, f"batch {batch} is before {self._start}"
         if self._undoes:
             return not self._rules.snapshot_every  # markers are computed only now
         if self._rules.snapshot_every:
@@ -94,7 +97,8 @@ class Basis:
         return True
 
     def after(self, inputs: tuple[Payload, ...], state: State) -> None:
-        """A batch was processed: remember what it takes to be here again."""
+        """Remember what a processed batch adds to the way back."""
+        assert inputs, "a batch has a part per upstream task"
         if self._undoes:
             if len(self._history) == self._history.maxlen:
                 self._start, self._state = self._start + 1, self._initial
@@ -105,7 +109,7 @@ class Basis:
             self._state = state
 
     def rebuild(self, position: int) -> tuple[int, State, tuple[tuple[Payload, ...], ...]]:
-        """First batch, state before it, and the inputs that lead to ``position``."""
+        """Return the first batch, the state before it, and the inputs that lead to ``position``."""
         first = position - len(self._history)
         assert not self._history or first == self._start, "the kept input does not fit the state"
         inputs = tuple(self._history)
@@ -134,11 +138,11 @@ class TentativeRun:
         """Tentative outputs that were sent and not yet corrected."""
         self.closed: dict[int, Closed] = {}
         self._reached: dict[int, tuple[int, int]] = {}
-        """By upstream, its highest term of which a batch came, and the batch after the last."""
+        """By upstream, the highest term of its batches, and the batch after the last one."""
         self.timer_at = -1
 
     def close(self, index: int, *, last_batch: int, before_term: int) -> None:
-        """From now on, batches that upstream ``index`` has not sent count as empty."""
+        """Count missing batches of upstream ``index`` as empty from now on."""
         assert index >= 0, f"upstream {index}"
         old = self.closed.get(index)
         self.closed[index] = Closed(
@@ -147,11 +151,11 @@ class TentativeRun:
         )
 
     def delivered(self, index: int, batch: int, term: int, position: int) -> None:
-        """Upstream ``index`` has sent ``batch``: the task is open again if it is back.
+        """Note ``batch`` of upstream ``index``, and open the task again if it is back.
 
-        A batch below ``position`` does not show that: it may have been under way since before
-        the loss. One at or above it does, if its sender is the new primary that the coordinator
-        waits for; where this copy itself had closed the task, whoever sends it.
+        A batch below ``position`` does not show that: it may have been under way since before the
+        loss. One at or above it does, if its sender is the new primary that the coordinator waits
+        for; where this copy itself had closed the task, any sender does.
         """
         if (term, batch) >= self._reached.get(index, (0, 0)):
             self._reached[index] = term, batch + 1
@@ -162,12 +166,16 @@ class TentativeRun:
                 del self.closed[index]
 
     def is_back(self, index: int, term: int, back_at: int) -> bool:
-        """Has a primary of ``term`` at upstream ``index`` got to batch ``back_at``?"""
+        """Return True if a primary of ``term`` at upstream ``index`` has reached batch
+        ``back_at``."""
+        assert term > 0, f"term {term}"
         return self._reached.get(index, (0, 0)) >= (term, max(back_at, 1))
 
     def due_at(self, slot: Slot | None, policy: Policy, now: int, *, redoes: bool) -> int:
-        """When the next tentative batch may be processed; FOREVER while nothing of it came
-        that would start its clock."""
+        """Return the time from which the next tentative batch may be processed.
+
+        `FOREVER` while nothing has come that would start its clock.
+        """
         if policy is Policy.PROCESS and (
             self.active
             or self.rules.closing is Closing.COORDINATOR
@@ -179,15 +187,20 @@ class TentativeRun:
         return self.bound_for(slot, redoes=redoes)
 
     def bound_for(self, slot: Slot, *, redoes: bool) -> int:
-        """When ``slot``, whose parts are all there, has waited for as long as it may: since it
-        came, or, while the stable computation ``redoes`` earlier ones, since it was due. For then
-        the upstream task has stabilized, and what it had held back comes at once, and is old."""
+        """Return the time until which ``slot``, with all its parts, may wait.
+
+        The bound counts from its arrival or, while the stable computation ``redoes`` earlier
+        batches, from the time at which it was due. For then the upstream task has stabilized, and
+        what it had held back comes at once, and is old.
+        """
+        assert slot.due_at <= slot.first_at, "due later than it came"
         return (slot.due_at if redoes else slot.first_at) + self.rules.bound_us
 
     def inputs(
         self, slot: Slot | None, batch: int, width: int, now: int
     ) -> tuple[Payload | None, ...] | None:
-        """The parts to process ``batch`` with, None for closed ones; None to wait."""
+        """Return the parts to process ``batch`` with, None for closed ones; None to wait."""
+        assert slot is None or len(slot.stable) == width, "a part per upstream task"
         if slot is None:
             forged = len(self.closed) == width and all(
                 batch <= closed.last_batch for closed in self.closed.values()
@@ -202,6 +215,7 @@ class TentativeRun:
         return tuple(parts)
 
     def _may_close(self, index: int, slot: Slot, batch: int, now: int) -> bool:
+        assert slot.stable[index] is None, "a stable part has come"
         if index in self.closed:
             return True
         late = now >= slot.first_at + self.rules.bound_us
@@ -211,23 +225,24 @@ class TentativeRun:
         return False
 
     def start(self, position: int, state: State) -> None:
-        """Branch off the stable computation, which is there."""
+        """Branch off the stable computation."""
         assert not self.active, "one tentative computation at a time"
         self.active, self.position, self.state = True, position, state
 
     def follow(self, position: int, state: State) -> None:
-        """The stable computation has overtaken it, and is not done with what waits."""
+        """Go on behind the stable computation, which has overtaken it and not finished its
+        queue."""
         assert self.active, "there is no tentative computation"
         assert position >= self.position, "the stable computation is behind"
         self.position, self.state, self.busy = position, state, False
 
     def stop(self) -> None:
-        """The stable computation goes on alone; what was sent stays to be corrected."""
+        """End the tentative computation; its outputs stay to be corrected."""
         self.active = self.busy = False
         self.state = None
 
     def validate(self, position: int) -> None:
-        """Assert what must hold where the stable computation is at ``position``."""
+        """Assert the invariants of a run whose stable computation is at ``position``."""
         assert self.active or not self.busy, "it awaits an answer, and does not run"
         if self.active:
             assert self.position >= position, "the tentative computation is behind the stable one"
