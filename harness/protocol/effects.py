@@ -17,7 +17,7 @@ from harness.protocol.scheme import Method
 
 
 class Kind(StrEnum):
-    """What a record of an output partition is."""
+    """The kind of a record of an output partition."""
 
     STABLE = "stable"
     """Final, once per batch, in ascending order."""
@@ -36,31 +36,31 @@ class OutputRecord(Struct, frozen=True, kw_only=True):
 
 
 class CopyEvent(StrEnum):
-    """What can be noted of a copy."""
+    """The events of a copy that are reported."""
 
     HOSTED = "hosted"
-    """The node has it: from now on, messages for its task are for it, too."""
+    """The node has it: from now on it gets the messages for its task, too."""
     READY = "ready"
-    """It has its state and takes part; ``why`` says where the state came from."""
+    """It has its state and takes part; ``why`` names the source of the state."""
     PROMOTED = "promoted"
-    """It was a replica and is the primary now."""
+    """It was a replica and has become the primary."""
     PROGRESSED = "progressed"
-    """A primary has processed one more batch, stable; noted only where that is asked for."""
+    """A primary has processed one more stable batch; reported only on request."""
     FAILED = "failed"
     """Its operator has raised: it does nothing more. ``why`` is the traceback."""
     UNSTORED = "unstored"
     """The store has refused its checkpoint, for the reason ``why``; it will try again."""
     RETIRED = "retired"
-    """The node has dropped it: nothing is for it any more. ``why`` says because of what."""
+    """The node has dropped it: it gets no more messages. ``why`` gives the reason."""
     LOST = "lost"
-    """The coordinator gives it up, a primary; ``why`` says what it has noticed."""
+    """The coordinator gives it up, a primary; ``why`` gives the reason."""
 
 
 class NoteCopy(Struct, frozen=True, kw_only=True):
-    """Report what became of a copy: for the records, and for routing. Needs no answer.
+    """Report an event of a copy, for the records and for routing. Needs no answer.
 
-    A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from what
-    is noted (`harness.hosting.restoration`), not by looking into machines.
+    A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from these
+    reports (`harness.hosting.restoration`), not by looking into machines.
     """
 
     cause: str
@@ -68,14 +68,14 @@ class NoteCopy(Struct, frozen=True, kw_only=True):
     task: int
     incarnation: int
     term: int | None
-    """A primary's."""
+    """The term of a primary; None for a replica."""
     position: int
     """The next batch of its stable computation; for LOST, as it was last reported."""
     at: int
-    """By the clock of whoever notes it, in microseconds."""
+    """In microseconds, by the clock of the reporting machine."""
     why: str = ""
     node: int = -1
-    """For LOST, the node that had it."""
+    """The former node of a LOST copy."""
 
 
 class Send(Struct, frozen=True, kw_only=True):
@@ -111,8 +111,10 @@ class SetTimer(Struct, frozen=True, kw_only=True):
 
 
 class ReadSource(Struct, frozen=True, kw_only=True):
-    """Read the batches from ``from_batch`` to ``below``, which is left out, of a log partition.
-    Answered by `SourceRead`, once a batch; it replaces what the same copy asked for before."""
+    """Read the batches from ``from_batch`` until before ``below`` of a log partition.
+
+    Answered by `SourceRead`, once a batch. It replaces the copy's earlier request.
+    """
 
     cause: str
     task: int
@@ -122,7 +124,7 @@ class ReadSource(Struct, frozen=True, kw_only=True):
 
 
 class ReadOn(Struct, frozen=True, kw_only=True):
-    """Where the copy reads already, go on to ``below``. Answered by `SourceRead`."""
+    """Continue the copy's reading until before ``below``. Answered by `SourceRead`."""
 
     cause: str
     task: int
@@ -131,7 +133,7 @@ class ReadOn(Struct, frozen=True, kw_only=True):
 
 
 class StopReading(Struct, frozen=True, kw_only=True):
-    """This copy reads its log partition no more. Needs no answer."""
+    """End the copy's reading of its log partition. Needs no answer."""
 
     cause: str
     task: int
@@ -139,8 +141,10 @@ class StopReading(Struct, frozen=True, kw_only=True):
 
 
 class ProcessBatch(Struct, frozen=True, kw_only=True):
-    """Run the operator. Answered by `BatchProcessed` or `BatchFailed`, always, unless the node
-    dies."""
+    """Run the operator.
+
+    Answered by `BatchProcessed` or `BatchFailed`, always, unless the node dies.
+    """
 
     cause: str
     task: int
@@ -151,14 +155,16 @@ class ProcessBatch(Struct, frozen=True, kw_only=True):
     state: State
     inputs: tuple[Payload | None, ...]
     copies_state: bool
-    """Whether the task may have to return to ``state``: at the first batch of a tentative run,
-    or where it takes a snapshot from time to time. The host then pays for a copy of the state, or
-    with `Method.UNDO` for the markers in the streams that say which input rebuilds it."""
+    """True if the task may have to return to ``state``: at the first batch of a tentative run, or
+    where it takes a snapshot from time to time. The host then pays for a copy of the state, or with
+    `Method.UNDO` for the markers in the streams from which the state is rebuilt."""
 
 
 class RebuildState(Struct, frozen=True, kw_only=True):
-    """Process ``inputs`` from ``state`` on and throw the output away. Answered by
-    `StateRebuilt` or `BatchFailed`, always, unless the node dies."""
+    """Process ``inputs`` from ``state`` on and discard the output.
+
+    Answered by `StateRebuilt` or `BatchFailed`, always, unless the node dies.
+    """
 
     cause: str
     task: int
@@ -170,11 +176,15 @@ class RebuildState(Struct, frozen=True, kw_only=True):
     inputs: tuple[tuple[Payload, ...], ...]
     """One entry per batch from ``first_batch`` on; may be empty."""
     undone: int
-    """How many tentative batches become void: with `Method.UNDO` their history is read back."""
+    """The number of tentative batches that become void: with `Method.UNDO` their history is read
+    back."""
 
 
 class StoreCheckpoint(Struct, frozen=True, kw_only=True):
-    """Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
+    """Store a checkpoint.
+
+    Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all.
+    """
 
     cause: str
     incarnation: int
@@ -184,27 +194,29 @@ class StoreCheckpoint(Struct, frozen=True, kw_only=True):
 
 
 class LoadCheckpoint(Struct, frozen=True, kw_only=True):
-    """Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
+    """Load a checkpoint. Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
 
     cause: str
     task: int
     incarnation: int
     term: int | None
-    """A primary's: from now on the store refuses lower ones. None: just read."""
+    """The term of a primary: from now on the store refuses lower ones. None: read only."""
     position: int | None
     """Exactly this checkpoint; None for the latest."""
 
 
 class ForgetCheckpoints(Struct, frozen=True, kw_only=True):
-    """No task will go back to a checkpoint before ``below``. Needs no answer."""
+    """Delete checkpoints before ``below``: no task will go back to them. Needs no answer."""
 
     cause: str
     below: int
 
 
 class FenceOutput(Struct, frozen=True, kw_only=True):
-    """Fence older primaries off an output partition and read its end. Answered by
-    `OutputFenced` or `OutputRefused`, or not at all."""
+    """Fence older primaries off an output partition and read its end.
+
+    Answered by `OutputFenced` or `OutputRefused`, or not at all.
+    """
 
     cause: str
     task: int
@@ -213,8 +225,10 @@ class FenceOutput(Struct, frozen=True, kw_only=True):
 
 
 class PublishOutput(Struct, frozen=True, kw_only=True):
-    """Append to an output partition, all or nothing, once per (term, sequence). Answered by
-    `OutputPublished` or `OutputRefused`, or not at all."""
+    """Append to an output partition, all or nothing, once per (term, sequence).
+
+    Answered by `OutputPublished` or `OutputRefused`, or not at all.
+    """
 
     cause: str
     task: int
@@ -225,8 +239,11 @@ class PublishOutput(Struct, frozen=True, kw_only=True):
 
 
 class StoreRegistry(Struct, frozen=True, kw_only=True):
-    """Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or
-    not at all."""
+    """Store the registry.
+
+    Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or not
+    at all.
+    """
 
     cause: str
     term: int
@@ -235,27 +252,31 @@ class StoreRegistry(Struct, frozen=True, kw_only=True):
 
 
 class LoadRegistry(Struct, frozen=True, kw_only=True):
-    """Read the registry, and have a term that is higher than all before; the same again for an
-    ``owner`` that has asked before. Answered by `RegistryLoaded`, or not at all."""
+    """Read the registry, and get a term that is higher than all before.
+
+    An ``owner`` that has a term gets the same one again. Answered by `RegistryLoaded`, or not at
+    all.
+    """
 
     cause: str
     owner: int
 
 
 class EndRun(Struct, frozen=True, kw_only=True):
-    """A batch fails wherever it is processed: nothing the protocol can do will help."""
+    """End the run: a batch fails wherever it is processed, and nothing the protocol can do will
+    help."""
 
     cause: str
     reason: str
-    """Which task, batch and nodes, and the last traceback."""
+    """The task, the batch, the nodes, and the last traceback."""
 
 
 class StepDown(Struct, frozen=True, kw_only=True):
-    """There is a later coordinator: this one has done its work, and its process may end."""
+    """End this coordinator: there is a later one. Its process may end."""
 
     cause: str
     term: int
-    """The later one's."""
+    """The term of the later one."""
 
 
 TaskEffect = (

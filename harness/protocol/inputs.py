@@ -18,22 +18,22 @@ from msgspec import Struct
 from harness.protocol.operators import Payload, State
 
 LOG = -1
-"""Stands for a source task's log partition where an upstream task is named."""
+"""The upstream "task" of a source task: its log partition."""
 
 
 class Run(StrEnum):
-    """Which of a task's two computations."""
+    """One of a task's two computations."""
 
     STABLE = "stable"
     TENTATIVE = "tentative"
 
 
 STABLE, TENTATIVE = Run
-"""For what is asked with every batch (as in `harness.protocol.task.lifecycle`)."""
+"""Constants for checks on every batch (as in `harness.protocol.task.lifecycle`)."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """What a copy stores so that another one can go on from there."""
+    """The stored part of a copy, from which another one can continue."""
 
     task: int
     position: int
@@ -42,16 +42,16 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     outputs: tuple[tuple[int, tuple[Payload, ...]], ...]
     """The output buffer: (batch, output per downstream task), ascending."""
     acknowledged: tuple[int, ...]
-    """Per downstream task, the first batch it may still ask for."""
+    """The first batch that each downstream task may still request."""
     term: int
-    """Of the primary that stored it; the store refuses a lower one than it has seen."""
+    """The term of the primary that stored it; the store refuses lower ones from then on."""
 
 
 # -- messages between tasks ----------------------------------------------------------------
 
 
 class BatchArrived(Struct, frozen=True, kw_only=True):
-    """One batch from one upstream task: its data and "no more of this batch from me" in one."""
+    """One batch from one upstream task: its data and the boundary of the batch in one."""
 
     cause: str
     task: int
@@ -61,7 +61,8 @@ class BatchArrived(Struct, frozen=True, kw_only=True):
     """False: computed from partial input, to be replaced by a stable one of the same number."""
     payload: Payload
     term: int
-    """The sender's; tentative batches of an older term than one seen before are dropped."""
+    """The term of the sender; tentative batches of an older term than one seen before are
+    dropped."""
 
 
 class ReplayRequested(Struct, frozen=True, kw_only=True):
@@ -71,14 +72,15 @@ class ReplayRequested(Struct, frozen=True, kw_only=True):
     task: int
     downstream: int
     asking: int
-    """The incarnation of the copy that asks; the answer goes to it alone."""
+    """The incarnation of the requesting copy; the answer goes to it alone."""
     from_batch: int
     from_tentative: int
-    """It does not need tentative batches before this one."""
+    """Tentative batches before this one are not needed."""
     acknowledged: int
-    """As in `BatchesAcknowledged`, which may have been lost."""
+    """Repeated from `BatchesAcknowledged`, which may have been lost."""
     reloads: bool
-    """A replica: rather than have a source go back for it, it loads its primary's checkpoint."""
+    """True for a replica: a source does not go back for it, because it can load its primary's
+    checkpoint."""
 
 
 class ReplayRefused(Struct, frozen=True, kw_only=True):
@@ -91,7 +93,7 @@ class ReplayRefused(Struct, frozen=True, kw_only=True):
 
 
 class BatchesAcknowledged(Struct, frozen=True, kw_only=True):
-    """A downstream task will never ask for a batch before ``below`` again."""
+    """A downstream task will never request a batch before ``below`` again."""
 
     cause: str
     task: int
@@ -109,7 +111,7 @@ class UpstreamResumed(Struct, frozen=True, kw_only=True):
 
 
 class UpstreamClosed(Struct, frozen=True, kw_only=True):
-    """The coordinator forges a lost upstream task's boundaries, ``last_batch`` the last of them."""
+    """The coordinator closes batches, up to ``last_batch``, on behalf of a lost upstream task."""
 
     cause: str
     task: int
@@ -118,12 +120,12 @@ class UpstreamClosed(Struct, frozen=True, kw_only=True):
     before_term: int
     """On behalf of primaries with a lower term than this."""
     back_at: int
-    """Where the lost task was. A primary of that very term that has sent the batch before this one,
-    or a later one, is back: the coordinator had not heard of it yet, and nothing is closed."""
+    """The position of the lost task. A primary of that term that has sent the batch before this
+    one, or a later one, is back: the coordinator had no report of it yet, and nothing is closed."""
 
 
 class ProgressReported(Struct, frozen=True, kw_only=True):
-    """The primary tells its replica how far its output has got (trimming every s)."""
+    """The primary reports to its replica the progress of its output (trimming every s)."""
 
     cause: str
     task: int
@@ -131,8 +133,11 @@ class ProgressReported(Struct, frozen=True, kw_only=True):
 
 
 class EpochCompleted(Struct, frozen=True, kw_only=True):
-    """No batch before ``position`` is needed any more: every task has stored the coordinated
-    checkpoint there or, with source replay, has processed all before it."""
+    """No batch before ``position`` is needed any more.
+
+    Every task has stored the coordinated checkpoint there or, with source replay, has processed all
+    batches before it.
+    """
 
     cause: str
     task: int
@@ -145,7 +150,7 @@ class EpochCompleted(Struct, frozen=True, kw_only=True):
 
 
 class Start(StrEnum):
-    """Where a new copy's state comes from."""
+    """The source of a new copy's state."""
 
     CHECKPOINT = "checkpoint"
     """The task's latest checkpoint; the initial state if there is none."""
@@ -156,24 +161,24 @@ class Start(StrEnum):
 
 
 class CopyOrdered(Struct, frozen=True, kw_only=True):
-    """This node shall host a copy of a task."""
+    """The node must host a copy of a task."""
 
     cause: str
     boot: int
-    """The boot that it is meant for: after a later one, the node must not start this copy again."""
+    """The boot that it is meant for; after a later one, the node must not start this copy again."""
     task: int
     incarnation: int
-    """Which copy; never used twice for one task."""
+    """The number of the copy; never used twice for one task."""
     term: int | None
-    """A primary's; None for a replica. Each primary of a task has a higher one than the last."""
+    """The term of a primary, higher than that of the primary before; None for a replica."""
     start: Start
     position: int
     send_from: int
     coordinator: int
-    """The term of the coordinator that says so; a node obeys none before the latest."""
+    """The term of the coordinator that gives the order; a node obeys none before the latest."""
     beside: int | None = None
-    """The task's other copy that this node shall keep, if both are to be here. All earlier ones
-    make way."""
+    """The task's other copy that the node must keep, if it hosts both. Earlier copies are
+    dropped."""
 
 
 class CopyPromoted(Struct, frozen=True, kw_only=True):
@@ -187,7 +192,7 @@ class CopyPromoted(Struct, frozen=True, kw_only=True):
 
 
 class CopyRetired(Struct, frozen=True, kw_only=True):
-    """This node shall no longer host that copy."""
+    """The node must no longer host that copy."""
 
     cause: str
     task: int
@@ -199,8 +204,10 @@ class CopyRetired(Struct, frozen=True, kw_only=True):
 
 
 class CopiesForgotten(Struct, frozen=True, kw_only=True):
-    """The node's process is the same, and what its copies kept is lost: it drops them, and none of
-    them may come back under its incarnation number."""
+    """The node's process lives, and the content of its copies is lost.
+
+    It drops them, and none of them may come back under its incarnation number.
+    """
 
     cause: str
 
@@ -209,8 +216,7 @@ class CopiesForgotten(Struct, frozen=True, kw_only=True):
 
 
 class SourceRead(Struct, frozen=True, kw_only=True):
-    """Answers `ReadSource` and `ReadOn`, once per batch in ascending order, as they become
-    complete."""
+    """Answers `ReadSource` and `ReadOn`, once per complete batch in ascending order."""
 
     cause: str
     task: int
@@ -252,7 +258,7 @@ class BatchFailed(Struct, frozen=True, kw_only=True):
     ticket: int
     batch: int
     error: str
-    """Its traceback."""
+    """The traceback."""
 
 
 class CheckpointStored(Struct, frozen=True, kw_only=True):
@@ -273,7 +279,7 @@ class CheckpointRefused(Struct, frozen=True, kw_only=True):
 
 
 class CheckpointFailed(Struct, frozen=True, kw_only=True):
-    """Answers `StoreCheckpoint`: the store cannot keep it, as it is too large, say."""
+    """Answers `StoreCheckpoint`: the store cannot keep it, for example because of its size."""
 
     cause: str
     task: int
@@ -337,7 +343,7 @@ class NodeInfo(Struct, frozen=True, kw_only=True):
     name: str
     rack: str
     slots: int
-    """How many copies it can host."""
+    """The number of copies that it can host."""
 
 
 class CopyReport(Struct, frozen=True, kw_only=True):
@@ -353,9 +359,9 @@ class CopyReport(Struct, frozen=True, kw_only=True):
     published: int
     """A sink's first unpublished stable batch; 0 for other tasks."""
     ready: bool
-    """It has its state and takes part."""
+    """True if it has its state and takes part."""
     failed: str = ""
-    """The traceback of the operator that made this copy give up; empty while it has not."""
+    """The traceback of the operator that stopped this copy; empty while there is none."""
 
 
 class HeartbeatReceived(Struct, frozen=True, kw_only=True):
@@ -366,17 +372,19 @@ class HeartbeatReceived(Struct, frozen=True, kw_only=True):
     boot: int
     copies: tuple[CopyReport, ...]
     info: NodeInfo | None = None
-    """What the node is, for a coordinator that was not told of it when it started."""
+    """The description of a node, for a coordinator that does not have it."""
     coordinator: int = 0
-    """The latest one, by its term, that the node had an order from."""
+    """The term of the latest coordinator from which the node had an order."""
     gone: tuple[tuple[int, int], ...] = ()
-    """(task, incarnation) of copies that it once had, and was ordered to host again or has just
+    """(task, incarnation) of former copies that the node was ordered to host again, or has just
     forgotten: they will not come back."""
 
 
 class NodeDisconnected(Struct, frozen=True, kw_only=True):
     """The connection to a node's process was closed: it is dead or cut off, no timeout needed.
-    A process that lives says so by its next heartbeat."""
+
+    If the process lives, its next heartbeat shows it.
+    """
 
     cause: str
     node: int
@@ -395,7 +403,7 @@ class RegistryRefused(Struct, frozen=True, kw_only=True):
 
     cause: str
     term: int
-    """The highest that was given out."""
+    """The highest term that was given out."""
 
 
 class RegistryLoaded(Struct, frozen=True, kw_only=True):
@@ -403,12 +411,12 @@ class RegistryLoaded(Struct, frozen=True, kw_only=True):
 
     cause: str
     term: int
-    """The asking coordinator's."""
+    """The term of the requesting coordinator."""
     registry: object | None
 
 
 class PlanAdapted(Struct, frozen=True, kw_only=True):
-    """Rates have drifted: these tasks shall have replicas from now on, ascending."""
+    """Rates have drifted: these tasks must have replicas from now on, ascending."""
 
     cause: str
     replicated: tuple[int, ...]

@@ -34,7 +34,7 @@ TO_ANY_COPY = frozenset(
 
 
 class NodeMachine:
-    """What one process does. It dies with its node and starts again empty, one boot later."""
+    """The protocol in one process. It dies with its node and starts again empty, one boot later."""
 
     def __init__(
         self,
@@ -48,9 +48,13 @@ class NodeMachine:
         info: NodeInfo | None = None,
         notes_progress: bool = False,
     ) -> None:
-        """``kept`` is how many inputs the story of a copy holds. ``info`` is what this machine
-        says of itself, where the coordinator may not know it. ``notes_progress``: whether each
-        stable batch of a primary is noted, as measuring recoveries needs it."""
+        """Begin without copies.
+
+        ``kept`` is the number of inputs that the story of a copy holds. ``info`` describes this
+        node to a coordinator that does not know it. ``notes_progress``: True to report each stable
+        batch of a primary, for measuring recoveries.
+        """
+        assert boot > 0, f"boot {boot}"
         self.node = node
         self.info = info
         self.boot = boot
@@ -66,18 +70,19 @@ class NodeMachine:
         self._hosted: set[tuple[int, int]] = set()
         """Every copy that was here since this boot."""
         self._gone: set[tuple[int, int]] = set()
-        """Of those, what the next heartbeat tells not to be here any more. If it gets lost, the
-        coordinator orders them again, and so they are told again."""
+        """Former copies that the next heartbeat reports as gone. If it gets lost, the coordinator
+        orders them again, and so they are reported again."""
         self._beats = 0
         self._coordinator = 0
         """The term of the latest coordinator that gave an order."""
 
     def copies_of(self, task: int) -> tuple[TaskMachine, ...]:
-        """The copies of ``task`` that are here, ascending by incarnation."""
+        """Return the copies of ``task`` on this node, ascending by incarnation."""
         return self._of_task.get(task, ())
 
     def start(self, *, now: int) -> Sequence[Effect]:
-        """The first heartbeat, at once."""
+        """Send the first heartbeat, at once."""
+        assert not self.copies, "a node starts empty"
         return self._beat(now)
 
     def handle(self, item: NodeInput, *, now: int) -> Sequence[Effect]:
@@ -100,12 +105,13 @@ class NodeMachine:
         return _handled_by(self.copies_of(item.key[1]), item, now)
 
     def _pass_on(self, item: TaskInput | CopyPromoted, now: int) -> Sequence[Effect]:
-        """To the copy it names, if that is still here."""
+        """Give ``item`` to the copy that it names, if that is still here."""
         copy = self.copies.get((item.task, item.incarnation))  # type: ignore[union-attr]
         return copy.handle(item, now=now) if copy is not None else ()
 
     def _order(self, order: Order, now: int) -> Sequence[Effect]:
-        """Obey, unless a later coordinator than this one has spoken."""
+        """Obey an order, unless a later coordinator has given one."""
+        assert order.coordinator >= 0, f"a coordinator of term {order.coordinator}"
         if order.coordinator < self._coordinator:
             return ()
         self._coordinator = order.coordinator
@@ -116,6 +122,7 @@ class NodeMachine:
         return self._pass_on(order, now)
 
     def _host(self, order: CopyOrdered, now: int) -> Sequence[Effect]:
+        assert order.incarnation > 0, f"incarnation {order.incarnation}"
         if order.boot != self.boot:
             return ()  # the coordinator does not know of this boot yet; a heartbeat will tell it
         key = order.task, order.incarnation
@@ -156,7 +163,7 @@ class NodeMachine:
         return self._drop(copy, item.cause, "as ordered", now) if copy is not None else ()
 
     def _forget(self, item: CopiesForgotten, now: int) -> Sequence[Effect]:
-        """Their numbers stay used."""
+        """Drop every copy; their numbers stay used."""
         self._gone.update(self.copies)
         return [
             effect
@@ -165,6 +172,7 @@ class NodeMachine:
         ]
 
     def _drop(self, copy: TaskMachine, cause: str, why: str, now: int) -> Sequence[Effect]:
+        assert (copy.task, copy.incarnation) in self._hosted, "a copy that was never ordered"
         del self.copies[copy.task, copy.incarnation]
         self._sort()
         return copy.retire(cause=cause, why=why, now=now)
@@ -194,13 +202,14 @@ class NodeMachine:
         return effects
 
     def _newly_gone(self) -> tuple[tuple[int, int], ...]:
-        """What the last heartbeat did not tell yet."""
+        """Return the former copies that no heartbeat has reported as gone yet."""
+        assert not self._gone & self.copies.keys(), "a copy that is here is not gone"
         gone = tuple(sorted(self._gone))
         self._gone.clear()
         return gone
 
     def validate(self) -> None:
-        """Raise `ProtocolViolation` unless every copy's state makes sense."""
+        """Raise `ProtocolViolation` unless the state of every copy is consistent."""
         for task, copies in self._of_task.items():
             assert len(copies) <= 2, f"{len(copies)} copies of task {task} on node {self.node}"
         assert sum(map(len, self._of_task.values())) == len(self.copies), "a copy is counted twice"

@@ -31,7 +31,7 @@ class OutputFence(Struct, frozen=True, kw_only=True):
 
 
 class OutputBatch(Struct, frozen=True, kw_only=True):
-    """What one `PublishOutput` appends."""
+    """The records that one `PublishOutput` appends."""
 
     term: int
     sequence: int
@@ -43,22 +43,23 @@ OutputEntry = OutputFence | OutputBatch
 
 
 class OutputReader:
-    """Where a partition ends, for one who has read it from its beginning."""
+    """The end of a partition that was read from its beginning."""
 
     __slots__ = ("next_stable", "next_tentative", "sequence", "term")
 
     def __init__(self) -> None:
         self.term = -1
-        """Of the last fence that counts."""
+        """The term of the last fence that counts."""
         self.sequence = 0
-        """Of the last batch of that term."""
+        """The number of the last batch of that term."""
         self.next_stable = 0
         """The first batch whose stable output has not come."""
         self.next_tentative = 0
         """One past the last tentative output that no undo covers, or `next_stable`."""
 
     def accept(self, entry: OutputEntry) -> tuple[OutputRecord, ...]:
-        """The records of the next entry of the partition, if it counts."""
+        """Return the records of the partition's next entry if it counts, else none."""
+        assert entry.term >= 0, f"term {entry.term}"
         if isinstance(entry, OutputFence):
             if entry.term > self.term:
                 self.term, self.sequence = entry.term, 0
@@ -71,6 +72,7 @@ class OutputReader:
         return entry.records
 
     def _note(self, record: OutputRecord) -> None:
+        assert record.batch >= 0, f"a record of batch {record.batch}"
         if record.kind is Kind.STABLE:
             self.next_stable = record.batch + 1
             self.next_tentative = max(self.next_tentative, self.next_stable)
@@ -95,19 +97,21 @@ class OutputPartition(OutputReader):
     __slots__ = ("_clock", "records")
 
     def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
-        """``clock`` gives the time that records are marked with, in microseconds."""
+        """Begin with an empty partition; ``clock`` gives the microseconds that mark records."""
         super().__init__()
         self._clock = clock
         self.records: list[Published] = []
-        """What counts, for whoever looks at the partition."""
+        """The records that count."""
 
     def fence(self, term: int) -> bool:
-        """Fence lower terms off; False if a higher term has a fence."""
+        """Fence lower terms off; return False if a higher term has a fence."""
+        assert term > 0, f"term {term}"
         self.accept(OutputFence(term=term))
         return term == self.term
 
     def append(self, term: int, sequence: int, records: tuple[OutputRecord, ...]) -> bool:
-        """Append once per (term, sequence); False if the term is fenced off."""
+        """Append once per (term, sequence); return False if the term is fenced off."""
+        assert sequence > 0, "publications count from 1"
         entry, now = OutputBatch(term=term, sequence=sequence, records=records), self._clock()
         self.records += [Published(now, term, record) for record in self.accept(entry)]
         return term == self.term
