@@ -77,7 +77,8 @@ def test_kernel_events(benchmark: Any) -> None:
 
 
 def tree(leaves: int) -> Callable[[], Options]:
-    """A merge tree with ``leaves`` sources below a local checkpoint scheme, without faults."""
+    """Return a merge tree with ``leaves`` sources under a local checkpoint scheme, without
+    faults."""
     sizes = [leaves]
     while sizes[-1] > 1:
         sizes.append(sizes[-1] // 2)

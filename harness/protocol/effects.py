@@ -263,8 +263,7 @@ class LoadRegistry(Struct, frozen=True, kw_only=True):
 
 
 class EndRun(Struct, frozen=True, kw_only=True):
-    """End the run: a batch fails wherever it is processed, and nothing the protocol can do will
-    help."""
+    """End the run: a batch fails wherever it is processed, and no recovery will help."""
 
     cause: str
     reason: str

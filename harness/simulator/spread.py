@@ -69,7 +69,7 @@ def in_order(choice: Choice, arriving: Iterator[SimulatedRun]) -> Iterator[Simul
 
 
 def report_of(document: dict[str, Any]) -> SimulatedRun:
-    """What `dataclasses.asdict` made of a report, after a way through JSON."""
+    """Return a report from its `dataclasses.asdict` after a way through JSON."""
     violation = document["violation"]
     return SimulatedRun(**{**document, "violation": Violation(**violation) if violation else None})
 
@@ -85,7 +85,7 @@ def shares(choice: Choice, slots: int) -> list[tuple[int, int]]:
 
 
 def choice_of(document: dict[str, Any]) -> Choice:
-    """What `dataclasses.asdict` made of a choice, after a way through JSON."""
+    """Return a choice from its `dataclasses.asdict` after a way through JSON."""
     faults = document["faults"]
     return Choice(**{**document, "faults": None if faults is None else tuple(faults)})
 

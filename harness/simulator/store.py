@@ -18,7 +18,7 @@ class Store:
         """Owner to the term that it was given."""
         self.written = 0
         self.full = 0
-        """By how many faults it has no room for checkpoints."""
+        """The number of faults because of which it has no room for checkpoints."""
 
     def fence(self, task: int, term: int | None) -> bool:
         """Refuse lower terms from now on; False if this one is refused. None fences nothing."""
@@ -48,11 +48,11 @@ class Store:
                 del kept[position]
 
     def positions(self, task: int) -> list[int]:
-        """Where there is a checkpoint of ``task``."""
+        """Return the positions of the checkpoints of ``task``."""
         return sorted(self._checkpoints.get(task, {}))
 
     def get(self, task: int, position: int | None) -> Checkpoint | None:
-        """The checkpoint at ``position``, or the latest one."""
+        """Return the checkpoint at ``position``, or the latest one."""
         kept = self._checkpoints.get(task, {})
         if position is not None:
             return kept.get(position)

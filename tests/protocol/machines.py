@@ -66,7 +66,7 @@ class TaskUnderTest:
         return effects
 
     def tick(self, now: int | None = None) -> list[do.TaskEffect]:
-        """The node's heartbeat."""
+        """Give the copy the node's heartbeat."""
         self.now = self.now if now is None else now
         effects = self.machine.tick(cause=CAUSE, now=self.now)
         self.machine.validate()
@@ -116,14 +116,14 @@ class TaskUnderTest:
 
 
 def only(effects: list[do.TaskEffect], kind: type) -> Any:
-    """The one effect of that kind."""
+    """Return the one effect of that kind."""
     found = [effect for effect in effects if isinstance(effect, kind)]
     assert len(found) == 1, f"{len(found)} of {kind.__name__} in {effects}"
     return found[0]
 
 
 def messages(effects: list[do.TaskEffect], kind: type) -> list[Any]:
-    """The messages of that kind among what is sent."""
+    """Return the messages of that kind among what is sent."""
     return [e.message for e in effects if isinstance(e, do.Send) and isinstance(e.message, kind)]
 
 
@@ -143,7 +143,7 @@ def set_window(t: TaskUnderTest, window: int) -> None:
 
 
 def small(task: int = 1, **options: Any) -> TaskUnderTest:
-    """A copy whose buffers hold four batches, with a checkpoint every three."""
+    """Return a copy whose buffers hold four batches, with a checkpoint every three."""
     t = TaskUnderTest(task, **options)
     set_window(t, 4)
     return t
@@ -154,7 +154,7 @@ def acknowledge(t: TaskUnderTest, below: int) -> list[do.TaskEffect]:
 
 
 def join_of_two(*, fences: bool = True, **rules: Any) -> TaskUnderTest:
-    """A sink with two upstream tasks, 0 and 1, and, if it ``fences``, its output partition."""
+    """Return a sink with two upstream tasks, 0 and 1; it owns its partition if it ``fences``."""
     wiring = layered([2, 1], [(0, 1, "full")], memory=2, names=["source", "sink"])
     t = TaskUnderTest(2, wiring=wiring, tentative=Tentative(**rules), every=50)
     if fences:

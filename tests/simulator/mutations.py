@@ -149,7 +149,7 @@ time, and that the scheme does roll back every task is a test of its own."""
 
 
 def first_caught(mutation: Mutation, seeds: Iterable[int]) -> SimulatedRun | None:
-    """The first schedule among ``seeds`` that betrays ``mutation``; None if none does."""
+    """Return the first schedule among ``seeds`` that shows ``mutation``; None if none does."""
     with mutation.applied():
         for seed in seeds:
             scheme = mutation.schemes[seed % len(mutation.schemes)]

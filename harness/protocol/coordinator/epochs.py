@@ -41,8 +41,7 @@ class Epochs:
         return self._recovery is Recovery.GLOBAL
 
     def advance(self) -> bool:
-        """Move ``complete`` on as far as the reports of the tasks allow; return True if it
-        moved."""
+        """Move ``complete`` on as far as the reports allow; return True if it moved."""
         if self._recovery is Recovery.LOCAL:
             return False
         primaries = [assignment.primary for assignment in self._assigned.tasks]

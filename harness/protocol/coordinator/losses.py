@@ -198,8 +198,10 @@ class Losses:
 
 
 def _was_replica(primary: Copy) -> bool:
-    """Return True if the primary was promoted; a copy placed as a primary has one number for
-    both."""
+    """Return True if the primary was promoted.
+
+    A copy that is placed as a primary has one number for both.
+    """
     assert primary.term is not None, "a primary has a term"
     return primary.term != primary.incarnation
 

@@ -1,10 +1,10 @@
-"""Who hosts what: suspicion, takeover, restoration, tentative closing, plan adaptation.
+"""The coordinator: suspicion, takeover, restoration, tentative closing, plan adaptation.
 
 Theory of operation
 -------------------
-The coordinator keeps a `Registry` of the copies it wants. Heartbeats say which copies there are.
-Everything it tells a node is the difference of the two, so an order may be lost, repeated or late
-and the next heartbeat mends it; and a coordinator that crashed needs nothing but the registry.
+The coordinator keeps a `Registry` of the copies it wants. Heartbeats report the copies there are.
+Orders are the difference of the two, so an order may be lost, repeated or late and the next
+heartbeat mends it; and a coordinator that crashed needs nothing but the registry.
 No order leaves before the registry that explains it is stored: a number (incarnation, term) is
 never given twice. Two coordinators at once do no harm: the store obeys the later one alone.
 
@@ -14,16 +14,14 @@ A node is lost when it was silent for too long, when its connection closed, or w
 later boot.
 
 =================  ============================================================================
-room               what it does
+part               contents
 =================  ============================================================================
-`membership`       which nodes have joined, live, and report what
-`assignments`      the copies that there shall be
-`placing`          decides them; `placement` has the strategies that say where
-`failures`         operators that raise: here, or everywhere
-`losses`           which tasks are lost since when, and closing batches on their behalf
-`epochs`           up to where buffers may be trimmed, where that is the coordinator's word
-`ledger`           storing the registry, against other coordinators
-`orders`           what a node is told
+`membership`       the nodes that have joined, which live, and their reports
+`assignments`      the wanted copies, as `registry` stores them
+`placing`          decides them; `placement` has the strategies that choose nodes
+`losses`           the lost tasks, closing batches on their behalf, and operators that raise
+`epochs`           the batch before which buffers may be trimmed, where the coordinator decides it
+`ledger`           storing the registry, against other coordinators; orders to nodes
 =================  ============================================================================
 """
 

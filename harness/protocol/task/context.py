@@ -7,8 +7,7 @@ from harness.protocol.inputs import TaskMessage
 
 
 class Context:
-    """The identity of one copy, and the effects of the input that it handles; shared by its
-    parts."""
+    """The identity of one copy, and the effects of its current input; shared by its parts."""
 
     __slots__ = ("cause", "effects", "incarnation", "now", "task", "term")
 

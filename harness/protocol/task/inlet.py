@@ -97,8 +97,7 @@ class Inbox:
         return tuple(slot.stable)
 
     def next_missing(self, index: int, position: int) -> int:
-        """Return the first batch from ``position`` on whose stable part of one upstream is
-        missing."""
+        """Return the first batch from ``position`` on without the stable part of one upstream."""
         assert 0 <= index < self.width, f"upstream {index} of {self.width}"
         batch = position
         while (slot := self.slots.get(batch)) is not None and slot.stable[index] is not None:

@@ -1,6 +1,6 @@
-"""What a copy can do: beginning, loading, taking over, giving up.
+"""The phases of a copy: beginning, loading, taking over, giving up, and answering requests.
 
-`harness.protocol.task.lifecycle` has the table of what may follow what.
+`TRANSITIONS` is the table of phases; ARCHITECTURE.md has its picture.
 """
 
 from __future__ import annotations
@@ -58,23 +58,11 @@ TRANSITIONS: dict[tuple[Phase, type], Phase] = {
 
 
 class Lifecycle:
-    """The phase of a copy: when it begins, loads again, or ends, and which requests it can
-    answer."""
+    """The phase of a copy: it decides when the copy begins, loads again, ends, or answers."""
 
     __slots__ = (
-        "_anywhere",
-        "_begun",
-        "_computation",
-        "_context",
-        "_durability",
-        "_initial",
-        "_inlet",
-        "_local",
-        "_order",
-        "_outlet",
-        "_pending",
-        "failure",
-        "phase",
+        "_anywhere", "_begun", "_computation", "_context", "_durability", "_initial", "_inlet",
+        "_local", "_order", "_outlet", "_pending", "failure", "phase",
     )  # fmt: skip
 
     def __init__(
@@ -191,8 +179,7 @@ class Lifecycle:
             self.load()
 
     def failed(self, item: BatchFailed) -> None:
-        """Stop after an error of the operator; the coordinator finds out if it fails elsewhere,
-        too."""
+        """Stop after an error of the operator; the coordinator finds out if others fail, too."""
         if self._computation.is_meant(item):
             assert item.error, "a failure says what it was"
             self._enter(Phase.FAILED, item)

@@ -7,7 +7,7 @@ order. That makes a copy's state a function of its position alone, so a stable m
 by (upstream task, batch), whoever sent it and however often; a replica that holds its output
 back equals its primary; and a copy may be replaced by another at any position.
 
-While READY (`harness.protocol.task.lifecycle`), `mode` is Borealis' state: STABLE; FAILURE once a
+While READY (`lifecycle`), `mode` is Borealis' state: STABLE; FAILURE once a
 tentative computation has branched off; STABILIZATION while the stable one can go on and has not
 caught up with it.
 
@@ -20,14 +20,15 @@ caught up with it.
   that has not moved since the last tick asks again for what it lacks.
 
 ====================  ======================================================================
-part                  what it owns
+part                  contents
 ====================  ======================================================================
-`inlet.Inlet`         the inbox, what is known of upstream tasks, asking for input
-`computation`         position and state; the stable and the tentative computation
-`outlet.Outlet`       the outbox, a sink's partition, sending once more
-`durability`          checkpoints, and what they let others forget
-`lifecycle`           phases: beginning, loading, taking over, giving up
-`context.Context`     who the copy is (task, incarnation, term), and the effects of an input
+`inlet`               the inbox, the terms of upstream tasks, requests for input
+`computation`         position and state; the stable and the tentative computation, and how
+                      they meet (`reconciliation`)
+`outlet`              the outbox, a sink's partition, sending again
+`durability`          checkpoints, and the acknowledgements that follow from them
+`lifecycle`           phases: beginning, loading, taking over, giving up; requests of others
+`context`             the copy's identity (task, incarnation, term), and the effects of an input
 this file             hands every input to the part that it concerns
 ====================  ======================================================================
 """

@@ -343,8 +343,7 @@ class Outlet:
         self._deliver_since(self.sent_below)
 
     def take_office(self) -> None:
-        """Begin as the primary: fence the output partition of a sink, notify the downstream
-        tasks."""
+        """Begin as the primary: fence the partition of a sink, notify the downstream tasks."""
         context = self._context
         assert context.term is not None, "only a primary takes office"
         if self.sink and not self.publisher.owned:

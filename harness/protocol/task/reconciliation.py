@@ -81,8 +81,7 @@ class Basis:
         return True
 
     def kept(self, tuples: Callable[[State], int]) -> int:
-        """Return the tuples that it holds, counted by ``tuples`` of a state or of a batch's
-        parts."""
+        """Return the tuples that it holds; ``tuples`` counts a state or the parts of a batch."""
         history = sum(tuples(inputs) for inputs in self._history)
         copied = self._rules.method is Method.CHECKPOINT
         return history + (tuples(self._state) if copied else 0)
@@ -166,8 +165,7 @@ class TentativeRun:
                 del self.closed[index]
 
     def is_back(self, index: int, term: int, back_at: int) -> bool:
-        """Return True if a primary of ``term`` at upstream ``index`` has reached batch
-        ``back_at``."""
+        """Return True if a primary of ``term`` at upstream ``index`` has reached ``back_at``."""
         assert term > 0, f"term {term}"
         return self._reached.get(index, (0, 0)) >= (term, max(back_at, 1))
 
@@ -230,8 +228,7 @@ class TentativeRun:
         self.active, self.position, self.state = True, position, state
 
     def follow(self, position: int, state: State) -> None:
-        """Go on behind the stable computation, which has overtaken it and not finished its
-        queue."""
+        """Go on behind the stable computation, whose queue is not finished."""
         assert self.active, "there is no tentative computation"
         assert position >= self.position, "the stable computation is behind"
         self.position, self.state, self.busy = position, state, False

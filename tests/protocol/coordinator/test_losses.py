@@ -11,8 +11,10 @@ LOST_AT_US = 1400
 
 
 def lost(*, replicated: tuple[int, ...] = (0,)) -> Cluster:
-    """A source with a replica and its downstream task; the source's node is lost before anything
-    was reported of the replica."""
+    """Lose the node of a source with a replica, before any report of the replica.
+
+    The source has one downstream task.
+    """
     cluster = Cluster(replicated=replicated, tentative=Tentative())
     cluster.beat(0, 1, 2, now=0)
     cluster.disconnect(0, now=LOST_AT_US)

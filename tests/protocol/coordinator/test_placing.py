@@ -26,7 +26,7 @@ NEVER_US = 10_000_000_000
 
 
 def running(*, registry: Registry | None = None) -> Cluster:
-    """A source and two tasks behind it, each on a node of its own, and two nodes more."""
+    """Return a source and two tasks behind it, each on a node of its own, and two spare nodes."""
     nodes = [node(n, slots=3) for n in range(5)]
     made = Cluster(wiring=chain(2), nodes=nodes, placement=(0, 1, 2), registry=registry)
     made.beat(*range(5), now=0)

@@ -61,7 +61,7 @@ def ahead_of_a_lost_task(t: TaskUnderTest, *, batches: int, back_at: int) -> Non
 
 
 def begins(effects: list[do.TaskEffect]) -> list[tuple[int, tuple[Any, ...]]]:
-    """The tentative batches that are begun, and with what."""
+    """Return the tentative batches that are begun, with their inputs."""
     return [
         (effect.batch, effect.inputs)
         for effect in effects
