@@ -11,7 +11,14 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from harness.protocol.inputs import Checkpoint, HeartbeatReceived, Order, Run, TaskMessage
+from harness.protocol.inputs import (
+    Checkpoint,
+    HeartbeatReceived,
+    OfCopy,
+    Order,
+    Run,
+    TaskMessage,
+)
 from harness.protocol.operators import Payload, State
 from harness.protocol.scheme import Method
 
@@ -110,45 +117,32 @@ class SetTimer(Struct, frozen=True, kw_only=True):
     key: tuple[str, int]
 
 
-class ReadSource(Struct, frozen=True, kw_only=True):
+class ReadSource(OfCopy, frozen=True, kw_only=True):
     """Read the batches from ``from_batch`` until before ``below`` of a log partition.
 
     Answered by `SourceRead`, once a batch. It replaces the copy's earlier request.
     """
 
-    cause: str
-    task: int
-    incarnation: int
     from_batch: int
     below: int
 
 
-class ReadOn(Struct, frozen=True, kw_only=True):
+class ReadOn(OfCopy, frozen=True, kw_only=True):
     """Continue the copy's reading until before ``below``. Answered by `SourceRead`."""
 
-    cause: str
-    task: int
-    incarnation: int
     below: int
 
 
-class StopReading(Struct, frozen=True, kw_only=True):
+class StopReading(OfCopy, frozen=True, kw_only=True):
     """End the copy's reading of its log partition. Needs no answer."""
 
-    cause: str
-    task: int
-    incarnation: int
 
-
-class ProcessBatch(Struct, frozen=True, kw_only=True):
+class ProcessBatch(OfCopy, frozen=True, kw_only=True):
     """Run the operator.
 
     Answered by `BatchProcessed` or `BatchFailed`, always, unless the node dies.
     """
 
-    cause: str
-    task: int
-    incarnation: int
     run: Run
     ticket: int
     batch: int
@@ -160,15 +154,12 @@ class ProcessBatch(Struct, frozen=True, kw_only=True):
     `Method.UNDO` for the markers in the streams from which the state is rebuilt."""
 
 
-class RebuildState(Struct, frozen=True, kw_only=True):
+class RebuildState(OfCopy, frozen=True, kw_only=True):
     """Process ``inputs`` from ``state`` on and discard the output.
 
     Answered by `StateRebuilt` or `BatchFailed`, always, unless the node dies.
     """
 
-    cause: str
-    task: int
-    incarnation: int
     ticket: int
     method: Method
     state: State
@@ -193,12 +184,9 @@ class StoreCheckpoint(Struct, frozen=True, kw_only=True):
     """Once it is stored, the task's checkpoints before this position can be forgotten."""
 
 
-class LoadCheckpoint(Struct, frozen=True, kw_only=True):
+class LoadCheckpoint(OfCopy, frozen=True, kw_only=True):
     """Load a checkpoint. Answered by `CheckpointLoaded` or `CheckpointRefused`, or not at all."""
 
-    cause: str
-    task: int
-    incarnation: int
     term: int | None
     """The term of a primary: from now on the store refuses lower ones. None: read only."""
     position: int | None
@@ -212,27 +200,21 @@ class ForgetCheckpoints(Struct, frozen=True, kw_only=True):
     below: int
 
 
-class FenceOutput(Struct, frozen=True, kw_only=True):
+class FenceOutput(OfCopy, frozen=True, kw_only=True):
     """Fence older primaries off an output partition and read its end.
 
     Answered by `OutputFenced` or `OutputRefused`, or not at all.
     """
 
-    cause: str
-    task: int
-    incarnation: int
     term: int
 
 
-class PublishOutput(Struct, frozen=True, kw_only=True):
+class PublishOutput(OfCopy, frozen=True, kw_only=True):
     """Append to an output partition, all or nothing, once per (term, sequence).
 
     Answered by `OutputPublished` or `OutputRefused`, or not at all.
     """
 
-    cause: str
-    task: int
-    incarnation: int
     term: int
     sequence: int
     records: tuple[OutputRecord, ...]

@@ -32,6 +32,14 @@ STABLE, TENTATIVE = Run
 """Constants for checks on every batch (as in `harness.protocol.task.lifecycle`)."""
 
 
+class OfCopy(Struct, frozen=True, kw_only=True):
+    """The common fields of inputs and effects that concern one copy of a task."""
+
+    cause: str
+    task: int
+    incarnation: int
+
+
 class Checkpoint(Struct, frozen=True, kw_only=True):
     """The stored part of a copy, from which another one can continue."""
 
@@ -181,22 +189,16 @@ class CopyOrdered(Struct, frozen=True, kw_only=True):
     dropped."""
 
 
-class CopyPromoted(Struct, frozen=True, kw_only=True):
+class CopyPromoted(OfCopy, frozen=True, kw_only=True):
     """The replica that this node hosts takes over."""
 
-    cause: str
-    task: int
-    incarnation: int
     term: int
     coordinator: int
 
 
-class CopyRetired(Struct, frozen=True, kw_only=True):
+class CopyRetired(OfCopy, frozen=True, kw_only=True):
     """The node must no longer host that copy."""
 
-    cause: str
-    task: int
-    incarnation: int
     coordinator: int
 
 
@@ -215,22 +217,16 @@ class CopiesForgotten(Struct, frozen=True, kw_only=True):
 # -- a host's answers to a task's effects --------------------------------------------------
 
 
-class SourceRead(Struct, frozen=True, kw_only=True):
+class SourceRead(OfCopy, frozen=True, kw_only=True):
     """Answers `ReadSource` and `ReadOn`, once per complete batch in ascending order."""
 
-    cause: str
-    task: int
-    incarnation: int
     batch: int
     payload: Payload
 
 
-class BatchProcessed(Struct, frozen=True, kw_only=True):
+class BatchProcessed(OfCopy, frozen=True, kw_only=True):
     """Answers `ProcessBatch`."""
 
-    cause: str
-    task: int
-    incarnation: int
     run: Run
     ticket: int
     batch: int
@@ -238,22 +234,16 @@ class BatchProcessed(Struct, frozen=True, kw_only=True):
     outputs: tuple[Payload, ...]
 
 
-class StateRebuilt(Struct, frozen=True, kw_only=True):
+class StateRebuilt(OfCopy, frozen=True, kw_only=True):
     """Answers `RebuildState`."""
 
-    cause: str
-    task: int
-    incarnation: int
     ticket: int
     state: State
 
 
-class BatchFailed(Struct, frozen=True, kw_only=True):
+class BatchFailed(OfCopy, frozen=True, kw_only=True):
     """Answers `ProcessBatch` and `RebuildState`: the operator has raised."""
 
-    cause: str
-    task: int
-    incarnation: int
     run: Run
     ticket: int
     batch: int
@@ -261,69 +251,46 @@ class BatchFailed(Struct, frozen=True, kw_only=True):
     """The traceback."""
 
 
-class CheckpointStored(Struct, frozen=True, kw_only=True):
+class CheckpointStored(OfCopy, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint`: it is durable."""
 
-    cause: str
-    task: int
-    incarnation: int
     position: int
 
 
-class CheckpointRefused(Struct, frozen=True, kw_only=True):
+class CheckpointRefused(OfCopy, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint` or `LoadCheckpoint`: a primary with a higher term exists."""
 
-    cause: str
-    task: int
-    incarnation: int
 
-
-class CheckpointFailed(Struct, frozen=True, kw_only=True):
+class CheckpointFailed(OfCopy, frozen=True, kw_only=True):
     """Answers `StoreCheckpoint`: the store cannot keep it, for example because of its size."""
 
-    cause: str
-    task: int
-    incarnation: int
     position: int
     reason: str
 
 
-class CheckpointLoaded(Struct, frozen=True, kw_only=True):
+class CheckpointLoaded(OfCopy, frozen=True, kw_only=True):
     """Answers `LoadCheckpoint`; None when the task has never stored one."""
 
-    cause: str
-    task: int
-    incarnation: int
     checkpoint: Checkpoint | None
 
 
-class OutputFenced(Struct, frozen=True, kw_only=True):
+class OutputFenced(OfCopy, frozen=True, kw_only=True):
     """Answers `FenceOutput`: no primary with a lower term can publish any more."""
 
-    cause: str
-    task: int
-    incarnation: int
     next_stable: int
     """The first batch whose stable output is not in the partition."""
     next_tentative: int
     """One past the last tentative output that no undo covers; ``next_stable`` if there is none."""
 
 
-class OutputPublished(Struct, frozen=True, kw_only=True):
+class OutputPublished(OfCopy, frozen=True, kw_only=True):
     """Answers `PublishOutput`."""
 
-    cause: str
-    task: int
-    incarnation: int
     sequence: int
 
 
-class OutputRefused(Struct, frozen=True, kw_only=True):
+class OutputRefused(OfCopy, frozen=True, kw_only=True):
     """Answers `FenceOutput` or `PublishOutput`: a higher term has fenced it."""
-
-    cause: str
-    task: int
-    incarnation: int
 
 
 class TimerFired(Struct, frozen=True, kw_only=True):

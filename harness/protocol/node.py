@@ -100,6 +100,7 @@ class NodeMachine:
         return self._pass_on(item, now)  # type: ignore[arg-type]  # what no method of its own handles
 
     def _timer(self, item: TimerFired, now: int) -> Sequence[Effect]:
+        assert item.key == BEAT or item.key[0] == "due", f"timer {item.key}"
         if item.key == BEAT:
             return self._beat(now)
         return _handled_by(self.copies_of(item.key[1]), item, now)
@@ -159,11 +160,13 @@ class NodeMachine:
             self._of_task[copy.task] = (*self.copies_of(copy.task), copy)
 
     def _retire(self, item: CopyRetired, now: int) -> Sequence[Effect]:
+        assert item.incarnation > 0, f"incarnation {item.incarnation}"
         copy = self.copies.get((item.task, item.incarnation))
         return self._drop(copy, item.cause, "as ordered", now) if copy is not None else ()
 
     def _forget(self, item: CopiesForgotten, now: int) -> Sequence[Effect]:
         """Drop every copy; their numbers stay used."""
+        assert self.copies.keys() <= self._hosted, "a copy that was never ordered"
         self._gone.update(self.copies)
         return [
             effect
@@ -178,6 +181,7 @@ class NodeMachine:
         return copy.retire(cause=cause, why=why, now=now)
 
     def _beat(self, now: int) -> Sequence[Effect]:
+        assert self._beats >= 0, f"beat {self._beats}"
         self._beats += 1
         cause = f"beat {self._beats} of node {self.node}"
         effects: list[Effect] = []

@@ -154,6 +154,7 @@ class Scheme:
 
     def check(self, wiring: Wiring) -> None:
         """Raise `UsageError` if this scheme cannot serve ``wiring``."""
+        assert wiring.tasks, "a wiring has tasks"
         strange = [t for t in (*self.replicated, *self.recovery_order) if t not in wiring.tasks]
         if strange:
             raise UsageError(

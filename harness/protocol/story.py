@@ -38,6 +38,7 @@ class Story:
 
     def note(self, now: int, item: Input, effects: Sequence[Effect]) -> None:
         """Record an input and its effects."""
+        assert now >= 0, f"time {now}"
         self._entries.append((now, said(item), tuple([said(effect) for effect in effects])))
 
     def text(self) -> str:
@@ -60,6 +61,7 @@ def said(item: Any) -> Said:
 
 def words(item: Said) -> str:
     """Return one line: the class and its fields, long values cut."""
+    assert item.kind, "an entry has a kind"
     parts = []
     for name, value in item.fields:
         text = words(value) if isinstance(value, Said) else f"{value}"

@@ -87,6 +87,7 @@ class Wiring:
 
     def ancestors(self, tasks: Iterable[int]) -> frozenset[int]:
         """Return ``tasks`` and everything upstream of them."""
+        assert len(self.upstream) == len(self.names), "every task is wired"
         found: set[int] = set()
         pending = list(tasks)
         while pending:

@@ -1,8 +1,9 @@
-"""A campaign's schedules on a Spark cluster: one job, reports as they are made, same seeds same
-reports.
+"""A campaign's schedules on a Spark cluster: one job, and the same reports for the same seeds.
+
+Reports come as they are made.
 
 The harness's side is `spread_reports`; run as ``python -m harness.simulator.spread`` this
-is the driver. Tasks run some seeds each and send what came of them through an accumulator, which
+is the driver. Tasks run some seeds each and send their reports through an accumulator, which
 Spark counts once for every task of a job, also when an executor is lost and its tasks run again.
 """
 

@@ -44,7 +44,7 @@ COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
-    """Of any columns, with gaps, in several chunks, or a slice of a longer one."""
+    """Draw tables of any columns, with gaps, in several chunks, or a slice of a longer one."""
     kinds = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=4))
     rows = draw(st.integers(0, 6))
     columns = [

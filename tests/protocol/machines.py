@@ -138,7 +138,7 @@ def read(t: TaskUnderTest, batch: int) -> list[do.TaskEffect]:
 
 
 def set_window(t: TaskUnderTest, window: int) -> None:
-    """As a scheme with a smaller one would."""
+    """Give the copy a smaller window."""
     t.machine.inlet.window = t.machine.inlet.reading = t.machine.outlet.window = window
 
 

@@ -38,7 +38,7 @@ OPERATOR = DigestOperator(task=SINK, memory=3, fan_out=1)
 
 
 def part(upstream: int, batch: int) -> Digest:
-    """The stable part of a batch; which of the two parts is the greater one changes."""
+    """Return the stable part of a batch; which of the two parts is the greater one changes."""
     return 5, 10 * batch + (upstream + batch) % 2 * 1000
 
 

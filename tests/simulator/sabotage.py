@@ -125,13 +125,13 @@ def takes_a_refusal_for_a_confirmation(self: Durability, item: Any) -> None:
 
 
 def forgets_what_was_refused(self: Durability, item: Any) -> None:
-    """As if it were stored, only that nobody is told."""
+    """Treat it as stored, but notify no upstream task."""
     self.unstored.clear()
     self._store_after = 1 << 60
 
 
 def covers_nothing(_self: Any) -> None:
-    """A replica that took over waits for the next checkpoint's turn."""
+    """Let a replica that took over wait for the next checkpoint's turn."""
 
 
 # -- replicas ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ _sync = CoordinatorMachine._sync
 
 
 def keeps_copies_of_earlier_lives(self: Any) -> list[int]:
-    """As they were, once, by a new coordinator."""
+    """Keep them, as a new coordinator once did."""
     _nodes_that_ended(self)
     return []
 
@@ -215,7 +215,7 @@ def overlooks_what_is_forgotten(_self: Any, _item: Any) -> bool:
 
 
 def takes_all_for_joined(self: Membership, nodes: Any) -> None:
-    """As it was once: in their first life, and alive, whether they have started or not."""
+    """Count all nodes as alive in their first life, as was once done, started or not."""
     _membership(self, nodes)
     for _, member in self:
         member.boot, member.alive = 1, True
@@ -233,7 +233,7 @@ _place_first = CoordinatorMachine._place_first
 
 
 def knows_nobody_who_is_back(_run: Any, index: int, term: int, back_at: int) -> bool:
-    """As it was once: the coordinator's word counts, however late."""
+    """Obey the coordinator however late its order is, as was once done."""
     return False
 
 
@@ -322,7 +322,7 @@ _advance_tentative = Computation._advance_tentative
 
 
 def keeps_tentative_output(_self: Any, _batch: int, _outputs: Any) -> None:
-    """Computed for nothing: the neighbours wait for the stable one."""
+    """Compute it for nothing: the neighbours wait for the stable one."""
 
 
 def queues_tentative_output(self: Publisher) -> tuple[Any, ...]:
@@ -353,12 +353,12 @@ def waits_for_a_replica_for_good(self: Losses, loss: Any, primary: Any) -> int:
 
 
 def takes_plans_for_copies(self: Losses, replica: Any) -> None:
-    """What the checker of lateness found when it was written."""
+    """Repeat a mistake that the checker of lateness found when it was written."""
     self.tasks.pop(replica.task, None)
 
 
 def never_reopens(_self: TentativeRun, *_: Any) -> None:
-    """Who was closed once stays closed."""
+    """Keep a closed task closed."""
 
 
 def does_not_delay(self: TentativeRun, slot: Any, policy: Policy, now: int, *, redoes: bool) -> int:
@@ -402,7 +402,7 @@ _choose = Spread.choose
 
 
 def tells_once_how_far_to_trim(self: Inlet, needs: Any) -> None:
-    """Who missed it never hears of it."""
+    """Never repeat an acknowledgement that was lost."""
     _request_missing(self, needs._replace(acknowledged=0))
 
 
@@ -414,13 +414,13 @@ def fails_everywhere_at_once(_self: Any, _report: Any, _node: int, *, cluster: i
 
 
 def gives_up_nothing(_self: Any, _task: int, _incarnation: int) -> None:
-    """It stays where it is, and does nothing."""
+    """Leave the copy where it is."""
 
 
 def lets_every_coordinator_store(
     self: Store, _term: int, version: int, registry: object
 ) -> int | None:
-    """As it was once: older versions are dropped, and called stored."""
+    """Drop older versions and confirm them as stored, as was once done."""
     return _put_registry(self, len(self.registry_terms), version, registry)
 
 

@@ -60,6 +60,7 @@ class Assignments:
         replica: bool = False,
     ) -> None:
         """Place a new copy, under a number of its own, in place of the copy before."""
+        assert node in self.members.numbers, f"node {node} is not known"
         assert send_from >= 0, f"task {task} sends from batch {send_from}"
         assignment = self.tasks[task]
         assert position >= 0, f"task {task} from batch {position}"
@@ -106,6 +107,7 @@ class Assignments:
 
     def lose(self, node: int) -> list[Copy]:
         """Remove every copy from ``node``; return the primaries among them."""
+        assert node in self.members.numbers, f"node {node} is not known"
         member = self.members[node]
         primaries: list[Copy] = []
         for copy in member.copies.values():
@@ -168,6 +170,7 @@ class Assignments:
 
     def published(self, sink: int) -> int:
         """Return a lower bound of the published output of a sink."""
+        assert 0 <= sink < len(self.tasks), f"task {sink} of {len(self.tasks)}"
         primary = self.tasks[sink].primary
         report = self.members.report(primary) if primary is not None else None
         return max(self.tasks[sink].published, report.published if report is not None else 0)

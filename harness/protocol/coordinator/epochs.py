@@ -26,6 +26,7 @@ class Epochs:
     def __init__(
         self, *, wiring: Wiring, scheme: Scheme, members: Membership, assigned: Assignments
     ) -> None:
+        assert wiring.tasks, "a wiring has tasks"
         self.complete = 0
         self._storing = [t for t in wiring.tasks if not wiring.begins_anywhere(t)]
         self._recovery = scheme.recovery

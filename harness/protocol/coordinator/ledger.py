@@ -30,6 +30,7 @@ class Ledger:
     """The versions of one coordinator: every decision makes a new one."""
 
     def __init__(self, owner: int) -> None:
+        assert owner > 0, f"owner {owner}"
         self.owner = owner
         self.term = 0
         """This coordinator's; 0 before it has read the registry."""
@@ -111,6 +112,7 @@ def orders_for(member: Member, *, coordinator: int, cause: str) -> Iterator[Orde
 
 def _other(member: Member, copy: Copy) -> int | None:
     """Return the number of the same task's other copy on that node, if both are wanted there."""
+    assert (copy.task, copy.incarnation) in member.copies, "the copy is wanted on this node"
     for task, incarnation in member.copies:
         if task == copy.task and incarnation != copy.incarnation:
             return incarnation

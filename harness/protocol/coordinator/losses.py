@@ -141,6 +141,7 @@ class Losses:
 
         With ``again``, losses that were closed before are closed once more.
         """
+        assert now >= 0, f"time {now}"
         if self._bound_us is None or not self.tasks:
             return
         frontier: int | None = None
@@ -177,6 +178,7 @@ class Losses:
 
     def _frontier(self) -> int:
         """Return the last batch that any task is known to have processed."""
+        assert self.tasks, "called only while tasks are lost"
         reports = (r for _, member in self._members for r in member.reports.values())
         return max((report.position - 1 for report in reports), default=0)
 

@@ -198,6 +198,7 @@ class CoordinatorMachine:
 
     def _lose(self, node: int, *, why: str | None = None) -> None:
         """Forget every copy on ``node``; ``why`` defaults to the cause of the input."""
+        assert self.members[node].boot > 0, f"node {node} has not joined"
         self._failing[self.members[node].info.rack] = self._now + self.scheme.heartbeat_us
         reports = dict(self.members[node].reports)
         for primary in self.assigned.lose(node):
@@ -299,6 +300,7 @@ class CoordinatorMachine:
 
     def registry(self) -> Registry:
         """Return everything that must outlive this coordinator."""
+        assert self.epochs.complete >= 0, f"epoch {self.epochs.complete}"
         return Registry(
             version=self.ledger.version,
             tasks=tuple(self.tasks),
@@ -315,6 +317,7 @@ class CoordinatorMachine:
         self._store()
 
     def _store(self) -> None:
+        assert self.ledger.loaded, "only a coordinator with a term stores"
         self._effects.append(self.ledger.store(self.registry(), self._cause))
 
     def _registry_loaded(self, item: RegistryLoaded) -> None:
@@ -352,6 +355,7 @@ class CoordinatorMachine:
             self._effects.extend(self.epochs.orders(self._cause))
 
     def _registry_refused(self, item: RegistryRefused) -> None:
+        assert item.term > self.ledger.term, "only a later coordinator makes a store refuse"
         self._step_down(item.term)
 
     def _step_down(self, term: int) -> None:
@@ -361,6 +365,7 @@ class CoordinatorMachine:
 
     def _sync(self, node: int) -> None:
         """Send the orders that change the reported copies of ``node`` into the wanted ones."""
+        assert not self.over, "a coordinator that is over gives no orders"
         member, ledger = self.members[node], self.ledger
         if not (ledger.settled and member.alive) or member.agrees_with == ledger.version:
             return

@@ -34,6 +34,7 @@ class Member:
 
     def heard(self, item: HeartbeatReceived, now: int) -> None:
         """Note a heartbeat: the node is alive and hosts the reported copies."""
+        assert all(report.position >= 0 for report in item.copies), "a report of a negative batch"
         assert item.boot >= self.boot, f"boot {item.boot} is over"
         assert now >= self.heard_at, "time goes forward"
         self.alive, self.boot, self.heard_at = True, item.boot, now
@@ -97,6 +98,7 @@ class Membership:
 
     def closed(self, item: NodeDisconnected) -> bool:
         """Note that a connection was closed; return True if a live node is lost by it."""
+        assert item.boot > 0, "boots count from 1"
         member = self._members.get(item.node)
         if member is None or item.boot < member.boot:
             return False

@@ -105,6 +105,7 @@ class Room:
 
     def neighbours(self, task: int) -> list[int]:
         """Return the nodes of the primaries that ``task`` receives from and sends to."""
+        assert task in self._wiring.tasks, f"task {task} is not wired"
         near = (*self._wiring.upstream[task], *self._wiring.downstream[task])
         primaries = (self._assigned.tasks[other].primary for other in near)
         return [primary.node for primary in primaries if primary is not None]
@@ -133,6 +134,7 @@ class Spread:
     primaries: tuple[int, ...]
 
     def choose(self, need: Need, room: Room) -> int | None:
+        assert need.task >= 0, f"task {need.task}"
         if need.role is Role.FIRST:
             return _first(self.primaries, need, room)
         beside = need.apart_from
@@ -170,6 +172,7 @@ def same_rack(need: Need, room: Room, node: int) -> float:
 
 def in_order(_need: Need, _room: Room, node: int) -> float:
     """Rank nodes by number."""
+    assert node >= 0, f"node {node}"
     return float(node)
 
 
@@ -181,6 +184,7 @@ class SameTier:
     """Node to tier."""
 
     def __call__(self, need: Need, _room: Room, node: int) -> float:
+        assert node >= 0, f"node {node}"
         here = need.apart_from
         if here is None or max(here, node) >= len(self.tiers):
             return 0.0
@@ -225,6 +229,9 @@ class Preferring:
     restored: tuple[Preference, ...] = ()
 
     def choose(self, need: Need, room: Room) -> int | None:
+        assert need.role is not Role.REPLICA or need.apart_from is not None, (
+            "a replica has a primary"
+        )
         if need.role is Role.FIRST:
             return _first(self.primaries, need, room)
         wishes = self.replica if need.role is Role.REPLICA else self.restored
@@ -250,6 +257,7 @@ class Planned:
         return self.otherwise.primaries
 
     def choose(self, need: Need, room: Room) -> int | None:
+        assert need.task >= 0, f"task {need.task}"
         planned = self.replicas.get(need.task) if need.role is Role.REPLICA else None
         if planned is not None and room.free(planned):
             return planned

@@ -62,6 +62,7 @@ class Placer:
     def __init__(
         self, *, wiring: Wiring, scheme: Scheme, strategy: Placement, members: Membership
     ) -> None:
+        assert len(strategy.primaries) == len(wiring.tasks), "a first node for every task"
         self.wiring = wiring
         self.scheme = scheme
         self.strategy = strategy
@@ -81,6 +82,7 @@ class Placer:
         It waits for those of the primaries and, where there are replicas to place, for every node,
         so that the strategy can spread them.
         """
+        assert not self.assigned.tasks, "only the first placement waits"
         if replicated:
             return self.members.lacks(self.members.numbers)
         return self.members.lacks(self.strategy.primaries)
@@ -126,6 +128,7 @@ class Placer:
         return sorted(tasks, key=lambda task: (self._rank.get(task, last), task))
 
     def _promote(self, task: int) -> Copy:
+        assert task in self.wiring.tasks, f"task {task} is not wired"
         return self.assigned.promote(task)
 
     def _retire(self, replicated: Sequence[int]) -> None:
@@ -181,6 +184,7 @@ class Placer:
         by the time the last is found, and that one is still catching up. Then the last in the
         planner's order.
         """
+        assert self.assigned.lost(), "only a lost task takes the place of a replica"
         tasks = self.assigned.tasks
         every = [task for task, a in enumerate(tasks) if a.replica is not None]
         replicated = [task for task in every if not self._is_spared(task)]
@@ -196,6 +200,7 @@ class Placer:
 
     def _place_alone(self, task: int, node: int, *, replica: bool = False) -> None:
         """Place a copy that starts independently of others."""
+        assert task in self.wiring.tasks, f"task {task} is not wired"
         place = self.assigned.place
         if not self.wiring.begins_anywhere(task):
             place(task, node, start=Start.CHECKPOINT, replica=replica)
@@ -221,6 +226,7 @@ class Placer:
 
     def _restore_replay(self, lost: list[int], room: Room, _epoch: int) -> None:
         """Start the lost tasks and all their ancestors again, from the sources."""
+        assert set(lost) == set(self.assigned.lost()), "every lost task starts again"
         nodes = self._nodes_for(lost, room)
         if nodes is None:
             return

@@ -130,6 +130,7 @@ class Computation:
 
     def arrived(self, index: int, batch: int, term: int) -> None:
         """Note a batch of upstream ``index``, which may show that a closed task is back."""
+        assert index >= 0, f"upstream {index}"
         run = self.tentative
         if run is not None:
             run.delivered(index, batch, term, run.position if run.active else self.position)
@@ -228,6 +229,7 @@ class Computation:
 
     def _undone(self) -> int:
         """Return the number of tentative batches that the history is read back over."""
+        assert self.state is GONE, "a state that is here needs no rebuilding"
         run = self.tentative
         logged = run is not None and run.rules.logs_tentative
         return run.position - self.position if run is not None and logged else 0
@@ -311,6 +313,7 @@ class Computation:
 
     def _processed_tentative(self, item: BatchProcessed) -> None:
         """Send the output of a tentative batch, unless the stable computation has overtaken it."""
+        assert item.run is TENTATIVE, f"a batch of the {item.run} run"
         run = self.tentative
         if run is None or not (run.active and run.busy and item.batch == run.position):
             return  # the stable computation has overtaken it

@@ -12,6 +12,7 @@ class Context:
     __slots__ = ("cause", "effects", "incarnation", "now", "task", "term")
 
     def __init__(self, *, task: int, incarnation: int, term: int | None, cause: str) -> None:
+        assert incarnation > 0, f"incarnation {incarnation}"
         self.task = task
         self.incarnation = incarnation
         self.term = term

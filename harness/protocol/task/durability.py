@@ -43,6 +43,7 @@ class Durability:
         scheme: Scheme,
         anywhere: bool,
     ) -> None:
+        assert scheme.window > 0, f"a window of {scheme.window} batches"
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._computation = computation
         self._every = 0 if anywhere else scheme.checkpoint_every
@@ -82,6 +83,7 @@ class Durability:
 
     def after_batch(self) -> None:
         """Store a checkpoint if one is due."""
+        assert self._computation.position > 0, "a batch was processed"
         every = self._every
         due = every and not self._computation.position % every
         if due and self._context.term is not None:

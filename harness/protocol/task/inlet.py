@@ -213,6 +213,7 @@ class Inlet:
         the others. If that task was restored, its new copy may not have the acknowledgement. Its
         outbox may then be full, so that it stops while all tasks wait for it.
         """
+        assert needs.position >= 0, f"position {needs.position}"
         slot = self.inbox.slots.get(needs.position)
         for index in range(len(self.upstream)):
             if slot is None or slot.stable[index] is None:
@@ -227,6 +228,7 @@ class Inlet:
             self._acknowledge(index, below)
 
     def _acknowledge(self, index: int, below: int) -> None:
+        assert below > 0, f"nothing before batch {below} exists"
         if not self.source:
             context, task = self._context, self.upstream[index]
             message = BatchesAcknowledged(

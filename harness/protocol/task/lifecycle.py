@@ -83,6 +83,7 @@ class Lifecycle:
         ``anywhere``: a source without a state can begin at any batch. ``local``: tasks recover one
         by one, so there may be replicas, and a copy may go on from a later checkpoint.
         """
+        assert order.position >= 0, f"position {order.position}"
         self._order = order
         self._context, self._inlet, self._outlet = context, inlet, outlet
         self._computation, self._durability = computation, durability
@@ -172,6 +173,7 @@ class Lifecycle:
 
     def replay_refused(self, item: ReplayRefused) -> None:
         """Load the primary's checkpoint, which covers the batches that are gone upstream."""
+        assert item.oldest >= 0, f"batch {item.oldest}"
         index = self._inlet.index(item.upstream)
         missing = self._inlet.inbox.next_missing(index, self._computation.position)
         if item.oldest > missing and self.phase is Phase.READY and self._local:
@@ -188,6 +190,7 @@ class Lifecycle:
 
     def fenced(self, item: CheckpointRefused | OutputRefused) -> None:
         """Stop because the store or the partition has a newer primary."""
+        assert self.phase is not Phase.FENCED, "a copy is fenced off once"
         self._enter(Phase.FENCED, item)
 
     # -- requests of others ----------------------------------------------------------------
@@ -233,6 +236,7 @@ class Lifecycle:
 
     def report_progress(self) -> None:
         """Report progress to the replica, if there may be one."""
+        assert self.phase is Phase.READY, f"a copy that is {self.phase} reports no progress"
         if self._local:
             self._outlet.report_progress(self._computation.position)
 

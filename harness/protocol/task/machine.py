@@ -305,6 +305,7 @@ class TaskMachine:
         self.inlet.take(0, item.batch, item.payload, position=position, stable=True, term=0)
 
     def _upstream_resumed(self, item: UpstreamResumed) -> None:
+        assert item.term > 0, f"a primary of term {item.term}"
         index = self.inlet.index(item.upstream)
         self.inlet.resumed(index, item.term)
         if self.life.phase is READY:
@@ -339,14 +340,17 @@ class TaskMachine:
     # -- output ----------------------------------------------------------------------------
 
     def _output_fenced(self, item: OutputFenced) -> None:
+        assert self.outlet.sink, "only a sink has a partition"
         self.outlet.fenced(item, self.computation.uncorrected)
 
     def _output_published(self, item: OutputPublished) -> None:
+        assert self.outlet.sink, "only a sink publishes"
         if self.outlet.published(item):
             self.life.report_progress()
 
-    def _timer_fired(self, _item: TimerFired) -> None:
+    def _timer_fired(self, item: TimerFired) -> None:
         """Do nothing here: `_advance` compares the time."""
+        assert item.key[0] == "due", f"timer {item.key}"
 
     def _note(self, event: CopyEvent, why: str = "") -> None:
         self.context.note(event, self.computation.position, why)

@@ -219,6 +219,7 @@ class Outlet:
 
     def has_room(self, position: int) -> bool:
         """Return True if the outbox has room for the output of the batch at ``position``."""
+        assert position >= 0, f"position {position}"
         return position < self.outbox.oldest + self.window
 
     # -- sending ---------------------------------------------------------------------------
@@ -305,6 +306,7 @@ class Outlet:
 
     def has(self, batch: int) -> bool:
         """Return True if every output from ``batch`` on is kept, as far as it was computed."""
+        assert batch >= 0, f"batch {batch}"
         return batch >= self.outbox.oldest and batch >= self.send_from
 
     def replay(self, item: ReplayRequested, tentative: Outputs) -> None:
@@ -370,6 +372,7 @@ class Outlet:
 
         Only the coordinator knows whether there is one, because the plan may change.
         """
+        assert position >= 0, f"position {position}"
         context = self._context
         if context.term is None:
             return

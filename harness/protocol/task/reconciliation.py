@@ -128,6 +128,7 @@ class TentativeRun:
     )  # fmt: skip
 
     def __init__(self, rules: Tentative) -> None:
+        assert rules.bound_us >= 0, f"a bound of {rules.bound_us} µs"
         self.rules = rules
         self.active = False
         self.busy = False
@@ -156,6 +157,7 @@ class TentativeRun:
         loss. One at or above it does, if its sender is the new primary that the coordinator waits
         for; where this copy itself had closed the task, any sender does.
         """
+        assert batch >= 0, f"batch {batch}"
         if (term, batch) >= self._reached.get(index, (0, 0)):
             self._reached[index] = term, batch + 1
         closed = self.closed.get(index)
@@ -174,6 +176,7 @@ class TentativeRun:
 
         `FOREVER` while nothing has come that would start its clock.
         """
+        assert now >= 0, f"time {now}"
         if policy is Policy.PROCESS and (
             self.active
             or self.rules.closing is Closing.COORDINATOR

@@ -17,8 +17,10 @@ WIRING = chain(1)
 
 
 def told(recovery: Recovery, *, complete: int, positions: list[int]) -> set[int]:
-    """What every task is told that finds its neighbours placed at ``positions``, none of which has
-    reported yet."""
+    """Return the permissions to trim for tasks whose neighbours are placed at ``positions``.
+
+    None of the tasks has reported yet.
+    """
     members = Membership([node(0, slots=4)])
     assigned = Assignments(members)
     assigned.begin(len(positions))
@@ -38,7 +40,7 @@ def told(recovery: Recovery, *, complete: int, positions: list[int]) -> set[int]
 def test_a_registry_from_before_tasks_were_sent_back_trims_nothing_that_they_need(
     back_to: int,
 ) -> None:
-    """Its epoch is read again by the next coordinator, which has heard of nobody yet."""
+    """The next coordinator reads its epoch again, and has no reports."""
     positions = [22] * (len(WIRING.tasks) - 1) + [back_to]
     assert told(Recovery.REPLAY, complete=22, positions=positions) == {back_to}
 
@@ -49,7 +51,7 @@ def test_what_every_task_has_passed_may_go() -> None:
 
 
 def test_an_epoch_that_everybody_has_stored_stays_complete() -> None:
-    """Who starts again begins there, whatever it is at now."""
+    """A task that starts again begins there, whatever its position is."""
     positions = [0] * len(WIRING.tasks)
     assert told(Recovery.GLOBAL, complete=22, positions=positions) == {22}
     assert told(Recovery.LOCAL, complete=22, positions=positions) == set()

@@ -23,7 +23,7 @@ ERROR = "Traceback: ValueError: no such word"
 
 
 def fail(cluster: Cluster, task: int, *, now: int, position: int = 4) -> list[Any]:
-    """The node of a task's primary reports that its operator has raised."""
+    """Report from the node of a task's primary that its operator has raised."""
     copy = cluster.primary(task)
     assert copy is not None
     given = report(copy, position=position, ready=False, failed=ERROR)

@@ -65,8 +65,11 @@ def test_nothing_is_told_before_it_is_stored_and_storing_is_asked_for_again() ->
 
 
 def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
-    """Else its node, back again, would be told to retire copies that a later coordinator reads
-    in the registry, and would never host them under the same number again (seed 1977)."""
+    """A later coordinator must not read lost copies in the registry (seed 1977).
+
+    Else their node, back again, would be ordered to retire them, and would never host them under
+    the same number again.
+    """
     cluster = Cluster(nodes=[node(0), node(1)], recovery=Recovery.REPLAY, checkpoint_every=0)
     cluster.beat(0, 1, now=0)
     stored = len(cluster.stored)
@@ -77,7 +80,7 @@ def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
 
 
 def test_an_epoch_is_told_when_it_is_stored() -> None:
-    """A rollback goes where the registry says: buffers behind it must not be trimmed before."""
+    """A rollback goes to the stored epoch: buffers behind it must not be trimmed before."""
     cluster = Cluster(recovery=Recovery.GLOBAL, loads=True)
     cluster.beat(0, 1, now=0)
     for task in (0, 1):

@@ -22,7 +22,7 @@ def lost(*, replicated: tuple[int, ...] = (0,)) -> Cluster:
 
 
 def closings(cluster: Cluster, now: int) -> list[int]:
-    """Whom the coordinator closes at a sweep."""
+    """Return the tasks that the coordinator closes at a sweep."""
     return [item.upstream for item in sent(cluster.sweep(now), told.UpstreamClosed)]
 
 
@@ -38,7 +38,7 @@ def test_a_replica_that_was_not_reported_yet_may_be_there() -> None:
 
 
 def test_a_replica_that_is_there_may_be_behind_its_primary() -> None:
-    """It was reported by nobody before the loss, and comes to light two batches behind."""
+    """It was not reported before the loss, and its first report is two batches behind."""
     cluster = Cluster(replicated=(0,), tentative=Tentative())
     cluster.beat(0, 1, 2, now=0)
     cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
@@ -63,8 +63,11 @@ def test_a_replica_of_which_nothing_is_heard_is_waited_for_two_heartbeats() -> N
 
 
 def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> None:
-    """A new coordinator knows of no reports. The primary's connection ends at once; the heartbeat
-    that would show the replica comes more than an interval after the one before."""
+    """A new coordinator has no reports.
+
+    The primary's connection ends at once; the heartbeat that would show the replica comes more than
+    an interval after the one before.
+    """
     first = Cluster(replicated=(0,), tentative=Tentative())
     first.beat(0, 1, 2, now=0)
     again = Cluster(replicated=(0,), tentative=Tentative(), owner=2, registry=first.stored[-1])
@@ -79,7 +82,7 @@ def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> No
 
 
 def test_an_order_to_go_on_without_a_task_says_where_it_was() -> None:
-    """So whoever is told late can see that it is back; a replica is wherever it shows itself."""
+    """So a late order can be ignored if the task is back; a replica may be anywhere."""
     cluster = Cluster(tentative=Tentative())
     cluster.beat(0, 1, 2, now=0)
     cluster.beat(0, now=1000, copies=[report(cluster.primary(0), position=6)])
@@ -90,7 +93,7 @@ def test_an_order_to_go_on_without_a_task_says_where_it_was() -> None:
 
 
 def test_a_task_that_starts_anew_is_closed_at_once_with_a_bound_of_nothing() -> None:
-    """It had no replica, so nobody has its state or its place in the input."""
+    """It had no replica, so no copy has its state or its position in the input."""
     cluster = Cluster(tentative=Tentative())
     cluster.beat(0, 1, 2, now=0)
     effects = cluster.disconnect(0, now=LOST_AT_US)
@@ -131,7 +134,7 @@ def test_an_order_is_repeated_until_a_heartbeat_says_that_it_was_obeyed() -> Non
 
 
 def test_a_heartbeat_that_says_nothing_new_is_judged_by_what_was_decided_since() -> None:
-    """The replica is what it shall be, twice; then its primary is lost, and the order gets lost."""
+    """The replica is as wanted, twice; then its primary is lost, and the order gets lost."""
     cluster = Cluster(replicated=(0,))
     cluster.beat(0, 1, 2, now=0)
     replica = cluster.machine.tasks[0].replica

@@ -12,7 +12,7 @@ from tests.protocol.clusters import BEAT_US, JOIN_US, SUSPECT_US, Cluster, node,
 
 
 def test_a_node_that_takes_its_time_to_start_loses_nothing() -> None:
-    """Longer than the time of suspicion: nobody who has not joined can be suspected."""
+    """Longer than the time of suspicion: a node that has not joined cannot be suspected."""
     cluster = Cluster(tentative=Tentative())
     for now in range(BEAT_US, 3 * SUSPECT_US, BEAT_US):
         assert sent(cluster.sweep(now), told.UpstreamClosed) == []
@@ -199,7 +199,7 @@ def test_what_a_living_node_has_forgotten_is_lost() -> None:
 
 
 def test_also_for_a_coordinator_that_was_never_told_of_the_copy() -> None:
-    """It began when the copy was gone: its order is what the node answers."""
+    """It began when the copy was gone: the node's answer to its order is the first it learns."""
     before = Cluster()
     before.beat(0, 1, 2, now=0)
     later = Cluster(owner=2, registry=before.stored[-1])

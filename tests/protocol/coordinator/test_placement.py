@@ -27,7 +27,7 @@ RACKS = "abab"
 
 
 def cluster(placement: Any, *, slots: int = 3, racks: str = RACKS, **options: Any) -> Cluster:
-    """A chain of a source and two tasks on a node per rack letter; all have joined."""
+    """Return a chain of a source and two tasks on a node per rack letter; all have joined."""
     nodes = [node(n, slots=slots, rack=rack) for n, rack in enumerate(racks)]
     made = Cluster(wiring=chain(2), nodes=nodes, placement=placement, **options)
     made.beat(*range(len(nodes)), now=0)
@@ -147,8 +147,11 @@ def test_a_first_primary_waits_for_no_full_node() -> None:
 
 
 def test_no_replica_is_given_up_while_its_primary_may_be_dying_too() -> None:
-    """Nodes of one rack are found dead one after the other. The first one's task finds no free
-    slot; the replica that is there is all that is left of the second one's."""
+    """Nodes of one rack are found dead one after the other.
+
+    The first one's task finds no free slot; the only replica is all that is left of the second
+    one's task.
+    """
     made = cluster(Spread((0, 1, 2)), slots=1, racks="aabb", replicated=(1,))
     assert made.replicas() == [None, 3, None]
     made.disconnect(0, now=10)

@@ -38,7 +38,7 @@ def running(*, registry: Registry | None = None) -> Cluster:
 
 
 def begun_at(effects: Sequence[Effect]) -> int:
-    """Where the source's new copy shall begin."""
+    """Return the position at which the source's new copy must begin."""
     ordered = [order for order in sent(effects, told.CopyOrdered) if order.task == SOURCE]
     assert ordered[-1].start is Start.EMPTY
     return ordered[-1].position
@@ -49,14 +49,14 @@ def test_a_source_begins_where_the_task_behind_it_is() -> None:
 
 
 def test_a_source_that_dies_with_the_task_behind_it_begins_at_that_ones_checkpoint() -> None:
-    """Not at the first batch of the run, which nobody wants."""
+    """Not at the first batch of the run, which is no longer needed."""
     cluster = running()
     cluster.disconnect(BEHIND, now=2)
     assert begun_at(cluster.disconnect(SOURCE, now=2)) == STORED
 
 
 def test_also_if_the_source_is_found_dead_first() -> None:
-    """By its connection it is ordered anew before anybody knows of the other."""
+    """It is ordered again, after its connection ended, before the loss of the other is known."""
     cluster = running()
     assert begun_at(cluster.disconnect(SOURCE, now=2)) == POSITION
     assert begun_at([*cluster.disconnect(BEHIND, now=2), *cluster.disconnect(3, now=3)]) == STORED
@@ -79,8 +79,10 @@ def test_also_if_the_coordinator_dies_in_between() -> None:
 
 
 def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
-    """From the first detection until all tasks of the nodes are back, in virtual time; the nodes
-    crash in that order, a microsecond apart."""
+    """Return the virtual time from the first detection until all tasks of the nodes are back.
+
+    The nodes crash in that order, a microsecond apart.
+    """
     wiring = chain(2, memory=1)
     nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(3)]
     nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=slots) for n in range(2)]

@@ -106,8 +106,7 @@ def test_a_replica_that_took_over_and_went_on_tentatively_stores_its_state_too()
 
 
 def test_a_sink_that_was_replaced_keeps_no_more_checkpoints_than_its_window() -> None:
-    """What it publishes is not held back by the store; what it is sent is, by epochs that are
-    completed without it."""
+    """Its output does not wait for the store, and epochs are completed without it."""
     t = TaskUnderTest(3, every=1, window=2, recovery=Recovery.GLOBAL)
     t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=0, next_tentative=0))
     for batch in range(4):

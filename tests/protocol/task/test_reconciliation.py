@@ -26,7 +26,7 @@ from tests.protocol.machines import (
 
 
 def test_corrections_are_not_held_back_by_a_full_outbox() -> None:
-    """Else nobody could acknowledge them, and nothing would ever move again."""
+    """Else they could not be acknowledged, and nothing would ever move again."""
     wiring = layered([2, 1, 1], [(0, 1, "full"), (1, 2, "one")], memory=2, names=["s", "O", "sink"])
     t = TaskUnderTest(2, wiring=wiring, every=50, tentative=Tentative(corrections=Corrections.DONE))
     set_window(t, 2)
@@ -185,8 +185,10 @@ def test_corrections_may_wait_until_the_task_is_stable() -> None:
 
 
 def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
-    """It has computed batches 0 and 1 without upstream task 1, has redone batch 0, and redoes
-    batch 1, while the answer to its fence has not come."""
+    """Return a sink that redoes batch 1 before the answer to its fence has come.
+
+    It has computed batches 0 and 1 without upstream task 1, and has redone batch 0.
+    """
     t = join_of_two(fences=False, corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
@@ -214,7 +216,7 @@ def test_a_correction_of_an_older_primarys_output_waits_although_the_fence_came_
 
 
 def test_a_correction_goes_out_early_if_a_first_version_must_stand_behind_it() -> None:
-    """Batch 1 has no version in the partition, and batch 0 must stand before it."""
+    """Batch 1 has no version in the partition, and batch 0 must precede it."""
     t, redo = redoing_before_its_fence()
     t.batch(2, 0)
     t.batch(2, 1, term=5)
@@ -228,8 +230,11 @@ def test_a_correction_goes_out_early_if_a_first_version_must_stand_behind_it() -
 
 
 def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
-    """Batch 1 came while batch 0 was redone: its output is the first version of it, and goes out
-    with the corrections, not before all that waits is done."""
+    """Batch 1 came while batch 0 was redone.
+
+    Its output is the first version of it, and goes out with the corrections, not before all waiting
+    batches are done.
+    """
     t = join_of_two(during_stabilization=Policy.SUSPEND, corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
