@@ -70,8 +70,7 @@ class Cluster:
         return self.tell(item, now=now)
 
     def tell(self, item: told.CoordinatorInput, *, now: int) -> list[Effect]:
-        """Return the effects of ``item``, with the orders that follow once the registry is
-        stored."""
+        """Return the effects of ``item``, with the orders that follow its storing."""
         effects = list(self.machine.handle(item, now=now))
         self.machine.validate()
         for effect in list(effects):
