@@ -15,6 +15,7 @@ from time import process_time
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.protocol.schemes import SCHEMES
 from harness.simulator.campaign import Choice
@@ -90,7 +91,7 @@ def tree(leaves: int) -> Callable[[], Options]:
     return lambda: replace(
         base,
         wiring=wiring,
-        nodes=tuple(replace(base.nodes[0], name=f"n{t}", slots=1) for t in wiring.tasks),
+        nodes=tuple(structs.replace(base.nodes[0], name=f"n{t}", slots=1) for t in wiring.tasks),
         placement=tuple(wiring.tasks),
         batches=10,
         faults=(),

@@ -23,8 +23,8 @@ from harness.engines.base import Setup
 from harness.failures.schedule import FailureEvent, Schedule
 from harness.hosting.restoration import Restorations
 from harness.judging.run import LiveRun
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
-from harness.protocol.registry import NodeInfo
 from harness.protocol.schemes import make_scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Point

@@ -179,8 +179,8 @@ def simulated_kills(
     scheme: str, nodes: Sequence[tuple[str, str]], costs: MeasuredCosts, kills: int
 ) -> Options:
     """The topology, placement and scheme of the live run, and its kills."""
+    from harness.protocol.coordinator.registry import NodeInfo
     from harness.protocol.planned import wiring_of
-    from harness.protocol.registry import NodeInfo
     from harness.protocol.schemes import make_scheme
     from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
 

@@ -16,8 +16,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.hosting.restoration import Restorations
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.planned import wiring_of
-from harness.protocol.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.simulator.options import Costs, Fault, FaultKind, Network, Options
 from harness.simulator.synthetic import counts

@@ -18,7 +18,7 @@ from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment
 from harness.figures.style import SCHEMES, stamp
 from harness.measurement import Context, Measurement, Origin
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery, Scheme
 from harness.protocol.wiring import Wiring
 from harness.results.record import Outcome, Point, Profile

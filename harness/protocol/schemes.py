@@ -27,7 +27,7 @@ from harness.text import did_you_mean
 
 
 class Replicas(StrEnum):
-    """Which tasks have an active replica."""
+    """The tasks that have an active replica."""
 
     NONE = "none"
     PLANNED = "planned"
@@ -36,12 +36,12 @@ class Replicas(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What all schemes of one name have in common."""
+    """The common properties of all schemes of one name."""
 
     recovery: Recovery
     replicas: Replicas
     closing: Closing | None
-    """Who closes batches; None: nothing is tentative."""
+    """The part that closes batches; None: nothing is tentative."""
 
 
 SCHEMES: Mapping[str, Family] = MappingProxyType(
@@ -62,7 +62,7 @@ SCHEMES: Mapping[str, Family] = MappingProxyType(
 
 
 def family(name: str) -> Family:
-    """The family called ``name``; raises `UsageError` if there is none."""
+    """Return the family called ``name``; raise `UsageError` if there is none."""
     if name not in SCHEMES:
         raise UsageError(f"there is no scheme {name!r}", remedy=did_you_mean(name, SCHEMES))
     return SCHEMES[name]
@@ -77,15 +77,16 @@ def make_scheme(
     tentative: Tentative | None = None,
     **intervals: int | tuple[int, ...],
 ) -> Scheme:
-    """The scheme called ``name`` for ``wiring``.
+    """Make the scheme called ``name`` for ``wiring``.
 
     ``checkpoint_every`` is not used by source replay; ``plan`` only by schemes with planned
-    replicas. ``tentative`` gives bound and policies of a scheme with tentative output (who
-    closes follows from the name); None is plain: at once, process, checkpoint/redo.
-    ``intervals`` are fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
+    replicas. ``tentative`` gives bound and policies of a scheme with tentative output (its closing
+    follows from the name); None is plain: at once, process, checkpoint/redo. ``intervals`` are
+    fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
 
     Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does.
     """
+    assert checkpoint_every >= 0, f"a checkpoint every {checkpoint_every} batches"
     kind = family(name)
     if plan and kind.replicas is not Replicas.PLANNED:
         raise UsageError(

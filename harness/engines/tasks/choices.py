@@ -14,7 +14,7 @@ from harness.engines.base import Setup
 from harness.engines.tasks.job import slots_per_node, spread
 from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import UsageError
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme, Tentative
 from harness.protocol.schemes import SCHEMES, make_scheme
 from harness.protocol.wiring import Wiring

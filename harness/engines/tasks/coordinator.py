@@ -30,8 +30,8 @@ from harness.engines.tasks.store import Store
 from harness.hosting.codec import decode, encode, from_parts, to_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.coordinator import CoordinatorMachine
-from harness.protocol.placement import Placement, Planned, Spread
+from harness.protocol.coordinator.machine import CoordinatorMachine
+from harness.protocol.coordinator.placement import Placement, Planned, Spread
 
 REPLICA_AFTER_S = 0.1
 """How long after a loss a new replica is ordered at the earliest: opening what it reads takes
@@ -168,7 +168,7 @@ class Deciding:
         self._run(self._get(effect))
 
     async def _get(self, effect: do.LoadRegistry) -> None:
-        term, found = await self._store.claim_registry(effect.owner)
+        term, found = await self._store.take_registry(effect.owner)
         registry = None if found is None else decode(found)
         self.tell(told.RegistryLoaded(cause=effect.cause, term=term, registry=registry))
 

@@ -1,7 +1,7 @@
 """What the copies on a node read: messages for their task, a source's records, a sink's output.
 
 A copy's reader is positioned before the copy exists, so that no answer to what it asks first can
-be missed. A sink follows its own output partition: a claim or a publication is answered once it
+be missed. A sink follows its own output partition: a fence or a publication is answered once it
 has been read back, by the rules of every reader.
 """
 
@@ -31,11 +31,11 @@ from harness.engines.tasks.job import Job
 from harness.engines.tasks.pacing import Arrivals
 from harness.engines.tasks.sources import SourceReader
 from harness.engines.tasks.spares import Spares
-from harness.hosting.answers import claim_output, publish_output
+from harness.hosting.answers import fence_output, publish_output
 from harness.hosting.codec import Encoded
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
-from harness.protocol.output import OutputBatch, OutputClaim, OutputReader
+from harness.protocol.output import OutputBatch, OutputFence, OutputReader
 
 
 class Copies:
@@ -69,7 +69,7 @@ class Copies:
         self._read_below: dict[tuple[int, int], int] = {}
         """The first batch that it has not asked for."""
         self._outputs: dict[int, OutputTail] = {}
-        self._waiting: dict[int, list[do.ClaimOutput | do.PublishOutput]] = {}
+        self._waiting: dict[int, list[do.FenceOutput | do.PublishOutput]] = {}
         """Sink to what it asked of its partition and was not answered yet."""
         self._positioning: dict[int, list[told.Order]] = {}
         """Task to the orders that wait until its copy's reader has a position."""
@@ -273,15 +273,15 @@ class Copies:
 
     # -- output ----------------------------------------------------------------------------------
 
-    def _ask_output(self, effect: do.ClaimOutput | do.PublishOutput) -> None:
+    def _ask_output(self, effect: do.FenceOutput | do.PublishOutput) -> None:
         output = self._outputs.get(effect.task)
         if output is None:
             return
         self._waiting.setdefault(effect.task, []).append(effect)
         if not self._answered(effect, output.reader):
-            entry: OutputClaim | OutputBatch
-            if isinstance(effect, do.ClaimOutput):
-                entry = OutputClaim(term=effect.term)
+            entry: OutputFence | OutputBatch
+            if isinstance(effect, do.FenceOutput):
+                entry = OutputFence(term=effect.term)
             else:
                 entry = OutputBatch(
                     term=effect.term, sequence=effect.sequence, records=effect.records
@@ -291,14 +291,14 @@ class Copies:
         self._output_moved(effect.task, output.reader)
 
     @staticmethod
-    def _answered(effect: do.ClaimOutput | do.PublishOutput, reader: OutputReader) -> bool:
+    def _answered(effect: do.FenceOutput | do.PublishOutput, reader: OutputReader) -> bool:
         """Whether what was read so far decides about ``effect``."""
         if reader.term > effect.term:
             return True
-        claimed = reader.term == effect.term
-        if isinstance(effect, do.ClaimOutput):
-            return claimed
-        return claimed and reader.sequence >= effect.sequence
+        owned = reader.term == effect.term
+        if isinstance(effect, do.FenceOutput):
+            return owned
+        return owned and reader.sequence >= effect.sequence
 
     def _output_moved(self, sink: int, reader: OutputReader) -> None:
         waiting = self._waiting.pop(sink, [])
@@ -309,20 +309,20 @@ class Copies:
             if effect in still:
                 continue
             read = ReadBack(reader)
-            if isinstance(effect, do.ClaimOutput):
-                self.tell(claim_output(effect, read))
+            if isinstance(effect, do.FenceOutput):
+                self.tell(fence_output(effect, read))
             else:
                 self.tell(publish_output(effect, read))
 
 
 class ReadBack:
-    """What a partition says of claims and publications that were read back from it."""
+    """What a partition says of fences and publications that were read back from it."""
 
     def __init__(self, reader: OutputReader) -> None:
         self._term = reader.term
         self.next_stable, self.next_tentative = reader.next_stable, reader.next_tentative
 
-    def claim(self, term: int) -> bool:
+    def fence(self, term: int) -> bool:
         return term == self._term
 
     def append(self, term: int, sequence: int, records: tuple[do.OutputRecord, ...]) -> bool:

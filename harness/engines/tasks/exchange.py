@@ -25,7 +25,7 @@ from harness.engines.deliveries import COPY_HEADER
 from harness.hosting.codec import CorruptData, decode, encode
 from harness.protocol.effects import OutputRecord
 from harness.protocol.inputs import TaskMessage
-from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry, OutputReader
+from harness.protocol.output import OutputBatch, OutputEntry, OutputFence, OutputReader
 
 FOR_COPY, FROM_NODE, SENT_AT, OF_SINK = "for", "node", "sent", COPY_HEADER
 """Headers: the incarnation that a message is meant for alone; its sender; when it was sent, in
@@ -298,7 +298,7 @@ def entry_of(message: Message, sink: int) -> OutputEntry | None:
         entry = decode(message.value())
     except CorruptData:
         return None
-    return entry if isinstance(entry, OutputClaim | OutputBatch) else None
+    return entry if isinstance(entry, OutputFence | OutputBatch) else None
 
 
 __all__ = [

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
 from redis.exceptions import RedisError
 
 from harness.engines.tasks.copies import Copies
@@ -140,14 +141,14 @@ class Hosted(Copies):
 
     def _process(self, effect: do.ProcessBatch) -> None:
         operator = self._operators[effect.task]
-        bare = _with(effect, inputs=tuple(_bare(part) for part in effect.inputs))
+        bare = replace(effect, inputs=tuple(_bare(part) for part in effect.inputs))
         cost = self._speed.tuples_us(operator.tuples(bare.inputs))
         if effect.copies_state:
             cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = self._began_us[effect.task] = now_us()
         answer = process(bare, operator)
         if isinstance(answer, told.BatchProcessed):
-            answer = _with(answer, outputs=tuple(Encoded(part) for part in answer.outputs))
+            answer = replace(answer, outputs=tuple(Encoded(part) for part in answer.outputs))
         self._answer_at(began, cost, answer)
 
     def _rebuild(self, effect: do.RebuildState) -> None:
@@ -157,7 +158,7 @@ class Hosted(Copies):
         cost = self._speed.tuples_us(tuples)
         cost += self._speed.copies_us(operator.state_tuples(effect.state))
         began = now_us()
-        self._answer_at(began, cost, rebuild(_with(effect, inputs=inputs), operator))
+        self._answer_at(began, cost, rebuild(replace(effect, inputs=inputs), operator))
 
     def _answer_at(self, began_us: int, cost_us: int, answer: told.NodeInput) -> None:
         """After what the declared speed takes; in a turn of the loop of its own, so that a long
@@ -237,7 +238,7 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
     do.RebuildState: Hosted._rebuild,
     do.StoreCheckpoint: Hosted._store_checkpoint,
     do.LoadCheckpoint: Hosted._load_checkpoint,
-    do.ClaimOutput: Hosted._ask_output,
+    do.FenceOutput: Hosted._ask_output,
     do.PublishOutput: Hosted._ask_output,
     do.ReadSource: Hosted._read_source,
     do.ReadOn: Hosted._read_on,
@@ -254,7 +255,7 @@ class Answered:
         self.full: StoreFull | None = None
         self.checkpoint: told.Checkpoint | None = None
 
-    def claim(self, task: int, term: int | None) -> bool:
+    def fence(self, task: int, term: int | None) -> bool:
         return self.accepted
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
@@ -271,9 +272,3 @@ class Answered:
 
 def _bare(part: Any) -> Any:
     return part.value if isinstance(part, Encoded) else part
-
-
-def _with(item: Any, **changes: Any) -> Any:
-    """A copy of a protocol value with other fields (`dataclasses.replace` would do it slower)."""
-    kind = type(item)
-    return kind(**{n: changes.get(n, getattr(item, n)) for n in kind.__slots__})

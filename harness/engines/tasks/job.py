@@ -17,7 +17,7 @@ from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import FaultlineError, UsageError
 from harness.hosting.codec import from_parts, to_parts
 from harness.hosting.program import Program, host
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Scheme
 from harness.protocol.wiring import Wiring
 from workloads.base import Reference, Workload, carry

@@ -48,12 +48,12 @@ class Reading:
         """Sink to batch to the tentative results that no undo has taken back."""
         self._stable_below: dict[int, int] = {}
         self.undone_stable = 0
-        """Stable outputs that an undo claims to take back: there must be none."""
+        """Stable outputs that an undo would take back: there must be none."""
         self.fenced: list[Fenced] = []
-        """What was dropped because a later claim had ended its term."""
+        """What was dropped because a later fence had ended its term."""
 
     def take(self, message: Message) -> list[pd.DataFrame]:
-        """The results that a message delivers; none if it is fenced off, repeated or a claim."""
+        """The results that a message delivers; none if it is fenced off, repeated or a fence."""
         try:
             entry = decode(message.value)
         except CorruptData as error:

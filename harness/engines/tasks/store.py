@@ -63,7 +63,7 @@ if not found then return false end
 return {found}
 """
 
-_CLAIM_REGISTRY = """
+_TAKE_REGISTRY = """
 local term = redis.call('HGET', KEYS[2], ARGV[1])
 if not term then
   term = redis.call('HLEN', KEYS[2]) + 1
@@ -128,7 +128,7 @@ class Store:
         self._put = self._redis.register_script(_PUT)
         self._get = self._redis.register_script(_GET)
         self._registry_keys = [f"{run}:registry", f"{run}:coordinators"]
-        self._claim_registry = self._redis.register_script(_CLAIM_REGISTRY)
+        self._take_registry = self._redis.register_script(_TAKE_REGISTRY)
         self._put_registry = self._redis.register_script(_PUT_REGISTRY)
         self._room = self._redis.register_script(_ROOM)
         self._forget = self._redis.register_script(_FORGET)
@@ -180,10 +180,10 @@ class Store:
         """Drop the checkpoints of tasks 0 to ``tasks`` - 1 that a complete epoch has replaced."""
         await self._forget(keys=[self._keys(task)[1] for task in range(tasks)], args=[below])
 
-    async def claim_registry(self, owner: int) -> tuple[int, bytes | None]:
+    async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
         """A term higher than all before (for an ``owner`` that has one, the same again), and the
         registry, None if there is none."""
-        term, registry = await self._claim_registry(keys=self._registry_keys, args=[owner])
+        term, registry = await self._take_registry(keys=self._registry_keys, args=[owner])
         return int(term), registry
 
     async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:

@@ -21,8 +21,8 @@ from harness.engines.tasks.store import Store
 from harness.hosting.codec import from_parts
 from harness.protocol import effects as do
 from harness.protocol import inputs as told
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.node import BEAT
-from harness.protocol.registry import NodeInfo
 from workloads.wordcount import word_count
 
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)

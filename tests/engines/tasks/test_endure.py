@@ -30,7 +30,7 @@ from harness.engines.tasks.job import wiring_for
 from harness.hosting.codec import encode
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
-from harness.protocol.output import OutputBatch, OutputClaim, OutputEntry
+from harness.protocol.output import OutputBatch, OutputEntry, OutputFence
 from workloads.wordcount import RESULT, word_count
 
 WORDS = word_count(text=[__file__])
@@ -75,30 +75,30 @@ def batch(sequence: int, *records: OutputRecord, term: int = 1) -> OutputBatch:
     return OutputBatch(term=term, sequence=sequence, records=records)
 
 
-CLAIM = OutputClaim(term=1)
+FENCE = OutputFence(term=1)
 
 
 def test_what_is_due_is_right() -> None:
-    assert verdict(CLAIM, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
+    assert verdict(FENCE, batch(1, stable(0, a=1)), batch(2, stable(1, b=2))) == {}
 
 
 def test_a_repeated_publication_and_a_fenced_one_are_no_results() -> None:
     assert verdict(
-        CLAIM,
+        FENCE,
         batch(1, stable(0, a=1)),
         batch(1, stable(0, a=1)),
-        OutputClaim(term=2),
+        OutputFence(term=2),
         batch(2, stable(1, b=7)),
         batch(1, stable(1, b=2), term=2),
     ) == {"fenced": 1}
 
 
 def test_a_correction_is_right() -> None:
-    assert verdict(CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
+    assert verdict(FENCE, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))) == {}
 
 
 def test_what_was_tentative_is_counted_and_no_failure() -> None:
-    entries = [CLAIM, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
+    entries = [FENCE, batch(1, tentative(0, a=7)), batch(2, undo(0), stable(0, a=1, b=2))]
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)
@@ -120,7 +120,7 @@ def test_what_was_tentative_is_counted_and_no_failure() -> None:
     ],
 )
 def test_what_is_wrong_is_counted(entries: list[OutputEntry], wrong: dict[str, int]) -> None:
-    assert verdict(CLAIM, *entries) == wrong
+    assert verdict(FENCE, *entries) == wrong
 
 
 def test_a_schedule_follows_from_its_seed() -> None:

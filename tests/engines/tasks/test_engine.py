@@ -21,7 +21,7 @@ from harness.engines.tasks.engine import TaskEngineKind
 from harness.engines.tasks.job import Job, slots_per_node, spread, wiring_for
 from harness.engines.tasks.pacing import Links, Speed
 from harness.errors import UsageError
-from harness.protocol.registry import NodeInfo
+from harness.protocol.coordinator.registry import NodeInfo
 from harness.protocol.scheme import Recovery
 from harness.protocol.schemes import SCHEMES
 from workloads.wordcount import word_count

@@ -11,7 +11,7 @@ from harness.engines.tasks.pacing import Arrivals, Lane, Links, Speed
 from harness.engines.tasks.sources import SourceReader
 from harness.errors import UsageError
 from harness.hosting.codec import encode
-from harness.protocol.output import OutputClaim
+from harness.protocol.output import OutputFence
 
 START_US, BATCH_US = 1_800_000_000_000_000, 100_000
 
@@ -117,8 +117,8 @@ def test_times_are_read_only_where_somebody_looks_at_them() -> None:
 def test_a_sink_reads_what_is_its_own() -> None:
     seen: list[int] = []
     tail = OutputTail(3, lambda reader: seen.append(reader.term))
-    tail.take([Record(0, 0, encode(OutputClaim(term=5)), sink=4)])
-    tail.take([Record(0, 1, encode(OutputClaim(term=2)), sink=3)])
+    tail.take([Record(0, 0, encode(OutputFence(term=5)), sink=4)])
+    tail.take([Record(0, 1, encode(OutputFence(term=2)), sink=3)])
     tail.take([Record(0, 2, b"from nobody of ours", sink=3)])
     assert seen == [-1, 2, 2]
 

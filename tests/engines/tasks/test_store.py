@@ -114,7 +114,7 @@ def test_a_lower_term_is_refused(on_store: Run) -> None:
         assert (await store.get(3, term=4, position=None)).checkpoint == b"at 5"
         assert not await put(store, 3, 10)
         assert (await store.get(3, term=3, position=None)).refused
-        assert await at(store) == b"at 5"  # a replica reads without a claim
+        assert await at(store) == b"at 5"  # a replica reads without a fence
         assert await put(store, 4, 10)
 
     on_store(test)
@@ -142,22 +142,22 @@ def test_a_state_without_room_is_an_answer_and_the_others_stay(on_store: Run) ->
 
 def test_the_registry_only_moves_on(on_store: Run) -> None:
     async def test(store: Store) -> None:
-        assert await store.claim_registry(7) == (1, None)
+        assert await store.take_registry(7) == (1, None)
         assert await store.put_registry(1, 1, b"one") is None
         assert await store.put_registry(1, 3, b"three") is None
         assert await store.put_registry(1, 2, b"two") is None
-        assert await store.claim_registry(7) == (1, b"three")
+        assert await store.take_registry(7) == (1, b"three")
 
     on_store(test)
 
 
 def test_a_coordinator_that_was_replaced_writes_nothing(on_store: Run) -> None:
     async def test(store: Store) -> None:
-        assert await store.claim_registry(7) == (1, None)
-        assert await store.claim_registry(9) == (2, None)
+        assert await store.take_registry(7) == (1, None)
+        assert await store.take_registry(9) == (2, None)
         assert await store.put_registry(1, 1, b"of the first") == 2
         assert await store.put_registry(2, 1, b"of the second") is None
-        assert await store.claim_registry(7) == (1, b"of the second"), "it keeps its term"
+        assert await store.take_registry(7) == (1, b"of the second"), "it keeps its term"
 
     on_store(test)
 
