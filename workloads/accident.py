@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
-from workloads.base import Contributions, Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -81,7 +81,17 @@ def accidents(
                 partitions=partitions,
             )
         ],
-        query=_query(epsilon_kmh),
+        forms={
+            QUERY: _query(epsilon_kmh),
+            TASKS: Reference(
+                target="workloads.accident:program",
+                parameters={
+                    "filters": partitions,
+                    "aggregators": aggregators,
+                    "epsilon_kmh": epsilon_kmh,
+                },
+            ),
+        },
         identity=["window_start", "location"],
         values=["car_ids"],
         window_start="window_start",
@@ -95,14 +105,6 @@ def accidents(
         reference=Reference(
             target="workloads.accident:accidents",
             parameters={**shape, "epsilon_kmh": epsilon_kmh, "aggregators": aggregators},
-        ),
-        program=Reference(
-            target="workloads.accident:program",
-            parameters={
-                "filters": partitions,
-                "aggregators": aggregators,
-                "epsilon_kmh": epsilon_kmh,
-            },
         ),
     )
 

@@ -122,6 +122,9 @@ class Source:
             )
 
 
+QUERY, TASKS = "query", "tasks"
+"""Keys of `Workload.forms`: a query of Spark, a topology of tasks."""
+
 Query = Callable[["SparkSession", Mapping[str, "DataFrame"]], "DataFrame"]
 
 Contributions = Callable[[str, Sequence[bytes], "NDArray[np.int64]"], "pd.DataFrame"]
@@ -136,8 +139,15 @@ class Workload:
 
     name: str
     sources: Sequence[Source]
-    query: Query
-    """``query(spark, sources)``, with a DataFrame of `SOURCE_COLUMNS` per source name."""
+    forms: Mapping[str, Any]
+    """The workload as each kind of engine runs it, at least one form:
+
+    * `QUERY`: a `Query`, ``query(spark, sources)`` with a DataFrame of `SOURCE_COLUMNS` for each
+      source name;
+    * `TASKS`: the `Reference` of a topology of tasks (`workloads.toolkit.operators.program_of`), a
+      function of a ``timeline``, a ``rate`` and these parameters;
+    * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects.
+    """
     identity: Sequence[str]
     """The columns of a result that say which result it is: window and key."""
     values: Sequence[str]
@@ -168,10 +178,6 @@ class Workload:
     (`workloads.toolkit.result_table`)."""
     reference: Reference | None = None
     """How another process builds this workload; `load_workload_file` fills it in."""
-    program: Reference | None = None
-    """How the workload as a topology of tasks is built (`workloads.toolkit.operators.program_of`):
-    a function of a ``timeline``, a ``rate`` and these parameters. Without it only engines that
-    run the query can run the workload."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -185,11 +191,7 @@ class Workload:
                 f"workload {self.name!r} has sources {names}",
                 remedy="give it at least one source, and every source a name of its own",
             )
-        if not callable(self.query):
-            raise UsageError(
-                f"workload {self.name!r}: query is a {type(self.query).__name__}",
-                remedy="give a function query(spark, sources) that returns a DataFrame",
-            )
+        self._check_forms()
         if self.window_start not in self.identity or set(self.identity) & set(self.values):
             raise UsageError(
                 f"workload {self.name!r}: identity {list(self.identity)}, values "
@@ -207,6 +209,34 @@ class Workload:
                     f"workload {self.name!r}: {name} is {getattr(self, name)}",
                     remedy=f"give {name} a number of seconds above zero",
                 )
+
+    def _check_forms(self) -> None:
+        if not self.forms:
+            raise UsageError(
+                f"workload {self.name!r} has no form",
+                remedy=f"give forms={{{QUERY!r}: query}}, a function query(spark, sources)",
+            )
+        if not callable(self.forms.get(QUERY, len)):
+            raise UsageError(
+                f"workload {self.name!r}: query is a {type(self.forms[QUERY]).__name__}",
+                remedy="give a function query(spark, sources) that returns a DataFrame",
+            )
+        if TASKS in self.forms and not isinstance(self.forms[TASKS], Reference):
+            raise UsageError(
+                f"workload {self.name!r}: tasks is a {type(self.forms[TASKS]).__name__}",
+                remedy="give the Reference of a function that builds a topology of tasks",
+            )
+
+    def form(self, key: str) -> Any:
+        """Return the form that an engine runs; raise `UsageError` if the workload has none."""
+        if key not in self.forms:
+            raise UsageError(
+                f"workload {self.name!r} has no form {key!r}, only "
+                f"{', '.join(map(repr, self.forms))}",
+                remedy=f"add it to the workload's forms, as workloads/accident.py has {TASKS!r}, "
+                "or choose an engine that runs another form",
+            )
+        return self.forms[key]
 
     @property
     def columns(self) -> list[str]:

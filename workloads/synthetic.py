@@ -24,7 +24,7 @@ from datasets.blocks import BlockSource
 from datasets.fields import Layout
 from harness.errors import UsageError
 from harness.topology.named import recovery
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -98,7 +98,10 @@ def synthetic(
     return Workload(
         name="synthetic",
         sources=[Source(name="tuples", records=tuples, partitions=2**levels)],
-        query=_query(levels, window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _query(levels, window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
+        },
         identity=["window_start", "key"],
         values=["amount"],
         window_start="window_start",
@@ -107,7 +110,6 @@ def synthetic(
         watermark_delay_s=watermark_delay_s,
         windows_in_a_row=levels,
         reference=Reference(target="workloads.synthetic:synthetic", parameters=parameters),
-        program=Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
     )
 
 

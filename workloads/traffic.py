@@ -27,7 +27,7 @@ from datasets.traffic import LOCATION, REPORT, Population
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -103,7 +103,18 @@ def traffic_jams(
                 share=population.report_rate,
             ),
         ],
-        query=_query(window_s, slide_s, watermark_delay_s, slow_kmh),
+        forms={
+            QUERY: _query(window_s, slide_s, watermark_delay_s, slow_kmh),
+            TASKS: Reference(
+                target="workloads.traffic:program",
+                parameters={
+                    "users": users,
+                    "segments": segments,
+                    "partitions": partitions,
+                    "slow_kmh": slow_kmh,
+                },
+            ),
+        },
         identity=["window_start"],
         values=["incidents"],
         window_start="window_start",
@@ -113,15 +124,6 @@ def traffic_jams(
         members=_incidents,
         members_of=lambda row: set(parse_incidents(row["incidents"])),
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
-        program=Reference(
-            target="workloads.traffic:program",
-            parameters={
-                "users": users,
-                "segments": segments,
-                "partitions": partitions,
-                "slow_kmh": slow_kmh,
-            },
-        ),
     )
 
 

@@ -27,7 +27,7 @@ from datasets.text import text_files
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     Forward,
@@ -92,7 +92,13 @@ def word_count(
     return Workload(
         name="word-count",
         sources=[lines],
-        query=_counting(window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _counting(window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(
+                target="workloads.wordcount:program",
+                parameters={"depth": depth, "partitions": partitions, "counters": counters},
+            ),
+        },
         identity=["window_start", "word"],
         values=["count"],
         window_start="window_start",
@@ -109,10 +115,6 @@ def word_count(
                 "depth": depth,
                 "counters": counters,
             },
-        ),
-        program=Reference(
-            target="workloads.wordcount:program",
-            parameters={"depth": depth, "partitions": partitions, "counters": counters},
         ),
     )
 

@@ -32,7 +32,7 @@ from datasets.worldcup.format import RECORD, RECORD_BYTES
 from datasets.worldcup.generator import REPLAY_FACTOR, Day66
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -93,7 +93,13 @@ def world_cup(
     return Workload(
         name="world-cup",
         sources=[Source(name="requests", records=records, partitions=partitions)],
-        query=_query(window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _query(window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(
+                target="workloads.worldcup:program",
+                parameters={"slicers": partitions, "mergers": mergers},
+            ),
+        },
         identity=["window_start"],
         values=["top"],
         window_start="window_start",
@@ -104,10 +110,6 @@ def world_cup(
         members_of=lambda row: {item for item, _ in parse_top(row["top"])},
         reference=Reference(
             target="workloads.worldcup:world_cup", parameters={**parameters, "mergers": mergers}
-        ),
-        program=Reference(
-            target="workloads.worldcup:program",
-            parameters={"slicers": partitions, "mergers": mergers},
         ),
     )
 

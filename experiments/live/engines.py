@@ -17,8 +17,8 @@ Latency counts from the end of a result's window, for both: what a user waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -36,6 +36,8 @@ from experiments.live._rates import (
 )
 from experiments.live._six_nodes import KEPT, warm
 from harness.claims import Claim, ClaimKind, at_most
+from harness.engines.structured.parameters import StockParameters
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Origin
 from harness.results.record import Outcome, Point, Profile
 
@@ -90,10 +92,10 @@ def point(
 def run(point: Point, context: Context) -> Outcome:
     """One engine at one rate, or one scheme under kills."""
     stock, recovery = point["engine"] == STRUCTURED, point["part"] == "recovery"
-    parameters: Mapping[str, Any] = (
-        STOCK[str(point["settings"])]
+    parameters = (
+        StockParameters(conf=STOCK[str(point["settings"])])
         if stock
-        else {"checkpoint_s": CHECKPOINT_S, "notes_progress": recovery}
+        else TaskParameters(checkpoint_s=CHECKPOINT_S, notes_progress=recovery)
     )
     engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = workload_named(str(point["workload"]))

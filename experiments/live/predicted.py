@@ -26,6 +26,7 @@ from experiments.live._measured_costs import (
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Claim, ClaimKind
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
 from harness.results.record import Outcome, Point, Profile
@@ -65,7 +66,7 @@ def run(point: Point, context: Context) -> Outcome:
     """One scheme at one rate: costs, live kills, simulated kills."""
     rate_per_s = float(str(point["rate_per_s"]))
     costs = _costs(context, rate_per_s)
-    parameters = {"checkpoint_s": CHECKPOINT_S}
+    parameters = TaskParameters(checkpoint_s=CHECKPOINT_S)
     engine, cluster = warm("tasks", str(point["scheme"]), parameters, context)
     kills = KILLS[context.profile]
     outcome = measure_kills(
@@ -102,11 +103,9 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
-    parameters = {
-        "checkpoint_s": CHECKPOINT_S,
-        "alternate_s": TURN_S,
-        "plan": ",".join(map(str, replicated)),
-    }
+    parameters = TaskParameters(
+        checkpoint_s=CHECKPOINT_S, alternate_s=TURN_S, plan=tuple(replicated)
+    )
     engine, cluster = warm("tasks", "rppg", parameters, context)
     directory = cluster.scratch(f"costs-{context.directory.name}")
     plan = PassPlan(

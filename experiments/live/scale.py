@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from harness.claims import Claim, ClaimKind, at_most
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Context, Experiment, Origin
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
 from harness.results.record import Outcome, Point, Profile
@@ -71,7 +72,7 @@ def run(point: Point, context: Context) -> Outcome:
     setup = Setup(
         scheme="active",
         brief=context.profile is Profile.SMOKE,
-        parameters={"notes_progress": False},
+        parameters=TaskParameters(notes_progress=False),
     )
     began = time.monotonic()
     with find_engine("tasks").open(setup, cluster) as engine:

@@ -70,7 +70,7 @@ def command(
     from harness.engines.base import Setup
     from harness.engines.tasks.contenders import CONTENDERS
     from harness.engines.tasks.engine import running_engine
-    from workloads.base import load_workload_file
+    from workloads.base import TASKS, load_workload_file
 
     for name in contenders:
         if name not in CONTENDERS:
@@ -83,11 +83,7 @@ def command(
     if named or not files:
         workloads += workloads_for(named, seed)
     for workload in workloads:
-        if workload.program is None:
-            raise UsageError(
-                f"workload {workload.name!r} has no topology of tasks, only a query",
-                remedy="give it a program (docs/own-workload.md)",
-            )
+        workload.form(TASKS)
     spec = ClusterSpec(
         racks=2, workers_per_rack=1, nodes_per_worker=3, cores_per_worker=3,
         memory_mb_per_worker=768,

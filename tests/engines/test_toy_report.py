@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from harness.claims import Claim, ClaimKind
 from harness.cluster.backends import BACKENDS
 from harness.cluster.base import Cluster, ClusterSpec
-from harness.engines import kinds as catalogue
+from harness.engines import kinds
 from harness.engines.base import Setup
 from harness.engines.kinds import ENGINES
 from harness.experiment import Context, Experiment, Origin
@@ -97,7 +97,7 @@ def experiment() -> Experiment:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     broker = Broker()
-    monkeypatch.setattr(catalogue, "ENGINES", (*ENGINES, ToyKind()))
+    monkeypatch.setattr(kinds, "ENGINES", (*ENGINES, ToyKind()))
     monkeypatch.setattr(passes, "topics", made_when_named)
     yield cast(Cluster, ToyCluster(broker, tmp_path))
     broker.close()

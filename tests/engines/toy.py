@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -45,6 +46,17 @@ _FOR_GOOD = ("hang", "die")
 """Schemes under which nothing follows a failure."""
 
 
+COPY = "copy"
+"""The form of a workload that the toy runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToyParameters:
+    """The toy's only option."""
+
+    speed: int = 1
+
+
 class Numbers:
     """Records that say who they are."""
 
@@ -52,14 +64,10 @@ class Numbers:
         return [b"%d:%d" % (partition, n) for n in range(start_index, start_index + count)]
 
 
-def _no_query(*_: Any) -> Any:
-    raise AssertionError("the toy runs no query")
-
-
 WORKLOAD = Workload(
     name="copy",
     sources=[Source(name="numbers", records=Reference(target=f"{__file__}:Numbers"))],
-    query=_no_query,
+    forms={COPY: "all of it"},
     identity=["window_start", "number"],
     values=["length"],
     window_start="window_start",
@@ -221,6 +229,8 @@ class ToyKind(EngineKind):
     corrects its guesses, and two do not survive it."""
 
     name = "toy"
+    form = COPY
+    parameters = ToyParameters
     summary = "copies its input"
     schemes: ClassVar[Mapping[str, ClusterNeeds]] = {
         "wait": ClusterNeeds(summary="catches up"),

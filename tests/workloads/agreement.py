@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from workloads.base import Workload
+from workloads.base import QUERY, Workload
 from workloads.toolkit.local import run_locally
 from workloads.toolkit.operators import SOURCE_SCHEMA, TableProgram
 
@@ -56,7 +56,7 @@ def by_query(
         )
         keyed = zoned.append_column("key", pa.nulls(len(table), pa.binary()))
         frames[name] = spark.createDataFrame(keyed)
-    result = workload.query(spark, frames)
+    result = workload.form(QUERY)(spark, frames)
     assert result.columns == workload.columns
     table = result.toArrow()
     for i, field in enumerate(table.schema):

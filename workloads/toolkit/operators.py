@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from harness.errors import UsageError
 from harness.topology.model import Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Reference, Workload
+from workloads.base import TASKS, Reference, Workload
 from workloads.toolkit.durations import microseconds
 
 SOURCE_SCHEMA = pa.schema(
@@ -130,21 +130,16 @@ def program_of(
 
     ``rate`` is records per second of all sources together (None: the paper's), for the planners;
     ``choices`` are further parameters of the workload's own, such as ``mergers``. Raises
-    `UsageError` if the workload has a query only.
+    `UsageError` if the workload has no such form.
     """
-    if workload.program is None:
-        raise UsageError(
-            f"workload {workload.name!r} has no topology of tasks, only a query",
-            remedy="run it on the structured engine, or name its tasks in "
-            "Workload(program=Reference(...)), as workloads/accident.py does",
-        )
-    target, parameters = workload.program.target, {**workload.program.parameters, **choices}
+    tasks = workload.form(TASKS)
+    target, parameters = tasks.target, {**tasks.parameters, **choices}
     reference = Reference(target=target, parameters=parameters)
     program = reference.build(timeline=timeline, rate=rate)
     assert isinstance(program, TableProgram), f"{workload.name}: {program!r:.80} is no TableProgram"
     for operator, source in program.sources.items():
-        tasks = program.topology.operator(operator).parallelism
-        assert tasks == workload.source(source).partitions, f"{operator} reads {source}"
+        parallelism = program.topology.operator(operator).parallelism
+        assert parallelism == workload.source(source).partitions, f"{operator} reads {source}"
     return program
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.child import DIED, Emit, orders, speaker
 from harness.engines.structured import accuracy, frames
-from workloads.base import Reference, Workload
+from workloads.base import QUERY, Reference, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,7 +189,7 @@ class Driver:
 
         def start() -> StreamingQuery:
             sources = frames.read_stream(self._spark, self._kafka, topics, partitions)
-            result = begun.query(self._spark, sources)
+            result = begun.form(QUERY)(self._spark, sources)
             query: StreamingQuery = (
                 frames.encode(result, begun, copy, tentative=partitions is not None)
                 .writeStream.format("kafka")
@@ -220,7 +220,7 @@ class Driver:
         assert self._workload is not None, "nothing was begun"
 
         sources = frames.read_batch(self._spark, self._kafka, topics)
-        result = self._workload.query(self._spark, sources)
+        result = self._workload.form(QUERY)(self._spark, sources)
         table = result.select(*frames.plain_columns(result, self._workload)).toArrow()
         pyarrow.parquet.write_table(table, Path(path))
         self._emit({"event": "truth", "rows": len(table)})

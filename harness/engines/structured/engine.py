@@ -22,10 +22,10 @@ from harness.engines.deliveries import deliveries
 from harness.engines.structured import standby
 from harness.engines.structured.accuracy import read_scores, write_results
 from harness.engines.structured.applications import Application, application_specs
-from harness.engines.structured.settings import SPARK_SETTING
+from harness.engines.structured.parameters import StockParameters
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
-from workloads.base import Workload
+from workloads.base import QUERY, Workload
 
 NAME = "structured"
 READY_S = 180.0
@@ -52,14 +52,14 @@ class StructuredEngine:
         self.used = False
         self._cluster = cluster
         self._partitions: standby.Partitions | None = None
-        """What the second application reads, if that is not all."""
+        """The input of the second application, if that is not all."""
         self._marks = [0] * len(applications)
         self._ending = False
         """A query was told to end, and has not said that it did."""
 
     def configure(self, setup: Setup) -> None:
-        """Applications are opened for one scheme; what its second query reads is a pass's own."""
-        self._partitions = partitions_of(setup)
+        """Take the input of the second query; applications are opened for one scheme."""
+        self._partitions = parameters_of(setup).partitions
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
         """Until every application has all of its executors. One whose last query did not end is
@@ -207,45 +207,43 @@ class StructuredKind(EngineKind):
             nodes=2,
         ),
     }
-    parameters: ClassVar[Mapping[str, str]] = {
-        standby.PARTITIONS: "what the second query of ppa reads, source:numbers by comma "
-        "(reports:0 2,locations:0)"
-    }
+    form = QUERY
+    parameters = StockParameters
 
     def needs(self, setup: Setup) -> ClusterNeeds:
-        """Every setting of Spark's is a parameter, for Spark to judge."""
-        others = {n: v for n, v in setup.parameters.items() if not n.startswith(SPARK_SETTING)}
-        return super().needs(replace(setup, parameters=others))
+        """Refuse partitions without `standby.SCHEME`, and that scheme without them."""
+        needs = super().needs(setup)
+        partitions = parameters_of(setup).partitions
+        if (partitions is not None) != (setup.scheme == standby.SCHEME):
+            raise UsageError(
+                f"partitions {partitions!r} do not go with scheme {setup.scheme!r} of the stock "
+                "engine",
+                remedy=f"give partitions with {standby.SCHEME}, whose second query reads "
+                "them, and with no other scheme",
+            )
+        return needs
 
     def lacks(self, setup: Setup, workload: Workload, spec: ClusterSpec) -> str | None:
         if (reason := super().lacks(setup, workload, spec)) is not None:
             return reason
-        partitions = partitions_of(setup)
+        partitions = parameters_of(setup).partitions
         return None if partitions is None else standby.unreadable(partitions, workload)
 
     def key(self, setup: Setup) -> str:
-        """Applications do not depend on what the second query reads."""
-        own = {n: v for n, v in setup.parameters.items() if n != standby.PARTITIONS}
-        return super().key(replace(setup, parameters=own))
+        """Return the key without the input of the second query, which a pass brings."""
+        shared = replace(parameters_of(setup), partitions=None)
+        return super().key(replace(setup, parameters=shared))
 
     def open(self, setup: Setup, cluster: Cluster) -> AbstractContextManager[StructuredEngine]:
         self.needs(setup)
-        partitions_of(setup)
         return running_applications(cluster, setup)
 
 
-def partitions_of(setup: Setup) -> dict[str, list[int]] | None:
-    """What the second query reads; None under a scheme that has none. Raises `UsageError` where
-    only one of scheme and partitions is given."""
-    given = setup.parameters.get(standby.PARTITIONS)
-    if (given is not None) != (setup.scheme == standby.SCHEME):
-        raise UsageError(
-            f"{standby.PARTITIONS} {given!r} does not go with scheme {setup.scheme!r} of the stock "
-            "engine",
-            remedy=f"give {standby.PARTITIONS} with {standby.SCHEME}, whose second query reads "
-            "them, and with no other scheme",
-        )
-    return None if given is None else standby.from_text(str(given))
+def parameters_of(setup: Setup) -> StockParameters:
+    """Return the setup's parameters, the defaults if it has none."""
+    given = setup.parameters or StockParameters()
+    assert isinstance(given, StockParameters), given
+    return given
 
 
 @contextmanager
@@ -255,11 +253,7 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
     try:
-        own = {
-            name: str(value)
-            for name, value in setup.parameters.items()
-            if name.startswith(SPARK_SETTING)
-        }
+        own = parameters_of(setup).conf
         specs = application_specs(cluster, setup.scheme, directory, brief=setup.brief, own=own)
         applications.extend(Application(spec) for spec in specs)
         engine = StructuredEngine(applications, cluster)

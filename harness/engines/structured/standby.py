@@ -16,33 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from harness.engines.base import Event, EventKind
-from harness.errors import UsageError
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
 SCHEME = "ppa"
-PARTITIONS = "partitions"
-"""The parameter that says what the second query reads."""
 FIRST, SECOND = 0, 1
 """Copies: the whole query, and the smaller one."""
 
 Partitions = Mapping[str, Sequence[int]]
 """Of each source."""
-
-
-def from_text(text: str) -> dict[str, list[int]]:
-    """What a parameter such as ``reports:0 2,locations:0`` says; raises `UsageError` for what says
-    nothing."""
-    found = {}
-    for part in text.split(","):
-        source, sign, numbers = part.partition(":")
-        if not source or not sign or not all(n.isdigit() for n in numbers.split()):
-            raise UsageError(
-                f"{PARTITIONS} {text!r} does not say which partitions the second query reads",
-                remedy="write source:numbers for every source, such as reports:0 2,locations:0",
-            )
-        found[source] = [int(number) for number in numbers.split()]
-    return found
 
 
 def unreadable(partitions: Partitions, workload: Workload) -> str | None:

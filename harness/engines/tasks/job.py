@@ -111,7 +111,7 @@ class Job:
         for name in ("placement", "replicas_at"):
             document[name] = list(document[name])
         document["speed"] = asdict(self.speed)
-        document["links"] = self.links.to_text()
+        document["links"] = asdict(self.links)
         return document
 
     @classmethod
@@ -122,9 +122,7 @@ class Job:
             values[name] = from_parts(values[name])
         for name in ("placement", "replicas_at"):
             values[name] = tuple(values[name])
-        speed = values["speed"]
-        values["speed"] = Speed(**{**speed, "restart_s": tuple(speed["restart_s"])})
-        values["links"] = Links.from_text(values["links"])
+        values["speed"], values["links"] = Speed(**values["speed"]), Links(**values["links"])
         return cls(**values)
 
 

@@ -8,10 +8,9 @@ cannot make one faster than it is.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 from harness.errors import UsageError
@@ -40,6 +39,7 @@ class Speed:
     not at all."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "restart_s", tuple(self.restart_s))  # a list in JSON
         given = {
             "tuples_per_s": self.tuples_per_s,
             "copied_tuples_per_s": self.copied_tuples_per_s,
@@ -103,6 +103,9 @@ class Links:
     """Of each pair's way, and of each node's way to the store; 0: no limit."""
 
     def __post_init__(self) -> None:
+        # JSON has lists where these are tuples.
+        object.__setattr__(self, "pairs_us", tuple(tuple(map(int, row)) for row in self.pairs_us))
+        object.__setattr__(self, "store_us", tuple(map(int, self.store_us)))
         rows = len(self.pairs_us)
         if any(len(row) != rows for row in self.pairs_us) or (
             self.store_us and len(self.store_us) != rows - 1
@@ -153,24 +156,6 @@ class Links:
     def transfer_us(self, size: int) -> int:
         """How long so many bytes take beyond the delay."""
         return round(size * US_PER_S / self.bytes_per_s) if self.bytes_per_s else 0
-
-    def to_text(self) -> str:
-        """As the engine's parameter ``links``."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """What `to_text` wrote; raises `UsageError` for anything else."""
-        try:
-            document = json.loads(text) if text else {}
-            pairs = tuple(tuple(int(us) for us in row) for row in document.pop("pairs_us", ()))
-            store = tuple(int(us) for us in document.pop("store_us", ()))
-            return cls(pairs_us=pairs, store_us=store, **document)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise UsageError(
-                f"these are no links: {text[:80]!r} ({error})",
-                remedy="give what harness.engines.tasks.pacing.Links.to_text makes",
-            ) from error
 
 
 class Arrivals:

@@ -11,10 +11,11 @@ import pytest
 from harness.endurance.trial import Disturb, Disturbance, Trial, Verdict
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine
+from harness.engines.tasks.parameters import TaskParameters
 from harness.protocol.effects import CopyEvent
 from workloads.wordcount import word_count
 
-PARAMETERS = {"checkpoint_s": 1.0, "suspect_s": 2.0}
+PARAMETERS = TaskParameters(checkpoint_s=1.0, suspect_s=2.0)
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 """Executors have no such file, and need none."""
 FAMILIES = ("checkpoint", "global", "replay", "active", "ppa")

@@ -19,7 +19,7 @@ from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
 from tests.cluster.helpers import eventually
 from tests.engines.tasks.live import WORDS, kill, trial
-from workloads.base import Reference, Workload
+from workloads.base import QUERY, TASKS, Reference, Workload
 from workloads.toolkit.operators import Forward, TableProgram, TableTask, Timeline, program_of
 from workloads.toolkit.operators import timeline_of as timeline
 from workloads.wordcount import RESULT, Count, Lower, Split
@@ -39,7 +39,7 @@ def two_sources() -> Workload:
         WORDS,
         sources=[left, right],
         reference=Reference(target=f"{HERE}:two_sources"),
-        program=Reference(target=f"{HERE}:two_ways"),
+        forms={QUERY: print, TASKS: Reference(target=f"{HERE}:two_ways")},
     )
 
 
@@ -165,9 +165,9 @@ def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> 
         "rppg",
         10,
         workload=WORKLOAD,
-        plan="0,2,4,5",
+        plan=(0, 2, 4, 5),
         adapt_s=1.0,
-        placement="0,1,0,1,2,2",
+        placement=(0, 1, 0, 1, 2, 2),
     )
     one.__class__ = OnceReplicated
     many, few = RateProfile(((4, 150), (6, 50))), RateProfile(((4, 50), (6, 150)))

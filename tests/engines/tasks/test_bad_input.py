@@ -22,7 +22,7 @@ from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from tests.engines.tasks.conftest import SPEC
 from tests.engines.tasks.live import WORDS, kill, trial
-from workloads.base import Reference, Workload, load_workload_file
+from workloads.base import TASKS, Reference, Workload, load_workload_file
 from workloads.toolkit.operators import TableProgram, TableTask, Timeline
 from workloads.wordcount import Lower, program
 
@@ -53,7 +53,7 @@ def broken_program(*, timeline: Timeline, rate: float | None = None) -> TablePro
 
 def broken_workload() -> Workload:
     """As the nodes build it."""
-    return replace(WORDS, program=Reference(target=f"{HERE}:broken_program"))
+    return replace(WORDS, forms={TASKS: Reference(target=f"{HERE}:broken_program")})
 
 
 def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Pa
 OWN = """
 import os
 
-from workloads.base import Reference
+from workloads.base import TASKS, Reference
 from workloads.wordcount import program, word_count
 
 if os.environ.get("FAULTLINE_WORKER") == {unlucky!r}:

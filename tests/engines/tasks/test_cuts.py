@@ -18,6 +18,7 @@ from harness.cluster.processes import marked
 from harness.endurance.trial import Disturb, Disturbance, Trial
 from harness.engines.base import Setup
 from harness.engines.tasks.engine import TaskEngine, running_engine
+from harness.engines.tasks.parameters import TaskParameters
 from harness.protocol.effects import CopyEvent
 from tests.cluster.contract import silent
 from tests.cluster.inside import WHOLE_FILE_S, only_inside, only_outside, ran_inside
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.m
 SPEC = ClusterSpec(
     racks=2, workers_per_rack=1, nodes_per_worker=2, cores_per_worker=2, memory_mb_per_worker=512
 )
-PARAMETERS = {"checkpoint_s": 1.0, "suspect_s": 1.0}
+PARAMETERS = TaskParameters(checkpoint_s=1.0, suspect_s=1.0)
 WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
 
 

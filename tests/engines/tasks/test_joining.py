@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -88,7 +89,7 @@ class TestLive:
         engine.check()
         assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
         eventually(lambda: set(engine.fleet.connected()) == {0, 1})
-        engine.setup = Setup(scheme="active", parameters={**PARAMETERS, "late": "2,3"})
+        engine.setup = Setup(scheme="active", parameters=replace(PARAMETERS, late=(2, 3)))
         one = OnceReplicated(engine, WORDS, tmp_path, rate_per_s=200, seconds=16)
         done = one.run([Disturbance(at_s=1, kind=Disturb.JOIN, target="r2"), kill(6, "r1")])
         assert done.kills == 2
