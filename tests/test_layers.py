@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.engines.kinds import ENGINES
 from tests.layers import level, table
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +61,8 @@ def test_imports_point_down(module: str, path: Path) -> None:
             assert other >= own, f"{path}:{line}: {module} imports {imported}, which is above it"
 
 
-INSIDES = ("structured", "tasks")
+INSIDES = [type(kind).__module__.split(".")[2] for kind in ENGINES]
+"""The engines' own packages."""
 
 
 def test_what_measures_knows_no_engine() -> None:

@@ -144,9 +144,10 @@ class EngineContract:
         raise NotImplementedError
 
     @pytest.fixture(scope="class")
-    def engine(self, cluster: Cluster) -> Iterator[Engine]:
-        with self.kind.open(self.setup, cluster) as engine:
-            engine.configure(self.setup)
+    @classmethod
+    def engine(cls, cluster: Cluster) -> Iterator[Engine]:
+        with cls.kind.open(cls.setup, cluster) as engine:
+            engine.configure(cls.setup)
             yield engine
 
     @pytest.fixture

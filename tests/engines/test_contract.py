@@ -35,10 +35,11 @@ class OnLocalCluster(EngineContract):
     spec: ClassVar[ClusterSpec]
 
     @pytest.fixture(scope="class")
-    def cluster(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    @classmethod
+    def cluster(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-            with LocalCluster(self.spec, remove=remove_made) as cluster:
+            with LocalCluster(cls.spec, remove=remove_made) as cluster:
                 cluster.start(silent)
                 yield cluster
 
