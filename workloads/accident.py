@@ -65,9 +65,9 @@ def accidents(
     epsilon_kmh: int = SENSOR_ERROR_KMH,
     aggregators: int | None = None,
 ) -> Workload:
-    """Accident detection over simulated roads, one partition each; send at ``partitions`` ×
-    ``cars`` records a second for real time (the paper's 1,400/s).
+    """Detect accidents on simulated roads, one partition each.
 
+    Send at ``partitions`` × ``cars`` records a second for real time (the paper's 1,400/s).
     ``start_s`` seconds of traffic have passed when the run begins; accidents take a while to come.
     ``aggregators`` is for the topology of tasks (`program`).
     """
@@ -128,7 +128,7 @@ def _query(epsilon_kmh: int) -> Query:
 
 
 def _standing_cars() -> Column:
-    """A car that was seen standing at a location."""
+    """Return the cars that were seen standing at a location."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.transform(F.split("car_ids", " "), lambda car: F.concat_ws(" ", "location", car))

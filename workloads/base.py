@@ -1,9 +1,10 @@
-"""What a workload is: records in, one query, and how its results are told apart.
+"""The description of a workload: records in, the forms that engines run, and results told apart.
 
-A workload is data and one function. Its ``query`` turns the source topics into results and is
-used twice: as a streaming query by the engine under test, and as a batch over the same topics
-for the ground truth. So it must be a function of its input alone: no clock, no randomness, no
-order of arrival, and whole or decimal values, so that two runs compare exactly.
+A workload is data and functions. Its `QUERY` turns the source topics into results and is used
+twice: as a streaming query by the engine under test, and as a batch over the same topics for the
+ground truth. So it must be a function of its input alone: no clock, no randomness, no order of
+arrival, and whole or decimal values, so that two runs compare exactly. The other forms must give
+the same results.
 
 Other processes (the load generator, an application's driver) build their own copy from a
 `Reference`, which is JSON; nothing is pickled.
@@ -42,7 +43,7 @@ class RecordSource(Protocol):
     """The records of one source, as the load generator asks for them."""
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
-        """The values of records ``start_index`` to ``start_index + count`` of ``partition``.
+        """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
 
         They depend on the source's parameters and these numbers alone, never on earlier calls.
         """
@@ -50,7 +51,7 @@ class RecordSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Where another process finds an object, and what to call it with.
+    """The place of an object for another process, and the arguments to call it with.
 
     ``target`` is ``"package.module:name"`` or ``"/path/to/file.py:name"``; ``parameters`` are
     keyword arguments that JSON can carry.
@@ -68,7 +69,7 @@ class Reference:
 
     @property
     def is_file(self) -> bool:
-        """Whether it names a file, and not a module."""
+        """True if it names a file, and not a module."""
         return self.target.rpartition(":")[0].endswith(".py")
 
     def module(self) -> ModuleType:
@@ -77,8 +78,10 @@ class Reference:
         return load_file(Path(place)) if self.is_file else importlib.import_module(place)
 
     def build(self, **more: Any) -> Any:
-        """The object itself if it is no callable, else what it returns for the parameters and
-        ``more``, which only this process knows."""
+        """Return the object, or its return value if it is callable.
+
+        It is called with the parameters and with ``more``, which only this process knows.
+        """
         module, name = self.module(), self.target.rpartition(":")[2]
         if not hasattr(module, name):
             raise UsageError(
@@ -155,7 +158,7 @@ class Workload:
     window_start: str
     """The timestamp column where a result's window begins; one of ``identity``."""
     window_s: float
-    """How long a window is."""
+    """The length of a window."""
     slide_s: float
     """Windows begin at whole multiples of this since the epoch. A run starts at such a
     multiple too, so that the same input falls into the same windows in every run."""
@@ -171,13 +174,13 @@ class Workload:
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""
     windows_in_a_row: int = 1
-    """How many windows of ``window_s`` a record passes on its way: a last record is in results
-    that end up to so many windows after it."""
+    """Windows of ``window_s`` that a record passes on its way: a last record is in results that end
+    up to this many windows after it."""
     into_table: bool = False
     """Its results go into a database table, too, as they arrive
     (`workloads.toolkit.result_table`)."""
     reference: Reference | None = None
-    """How another process builds this workload; `load_workload_file` fills it in."""
+    """The way to build this workload in another process; `load_workload_file` fills it in."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -245,12 +248,11 @@ class Workload:
 
     @property
     def identity_in_run(self) -> list[str]:
-        """The identity where windows count from the start of the load: ``window_start_s``, in
-        seconds, in place of the window's timestamp."""
+        """The identity with ``window_start_s``, seconds since the load began, as the window."""
         return ["window_start_s", *(c for c in self.identity if c != self.window_start)]
 
     def source(self, name: str) -> Source:
-        """The source of that name; raises `UsageError`."""
+        """Return the source of that name; raise `UsageError` if there is none."""
         for source in self.sources:
             if source.name == name:
                 return source
@@ -267,9 +269,9 @@ class Entry:
     name: str
     """`Workload.name` of what ``make`` builds."""
     label: str
-    """What a figure calls it."""
+    """The name in figures."""
     paper: str
-    """Whose application it is, as ``--paper`` names papers."""
+    """The paper of the application, by the names of ``--paper``."""
     make: Callable[..., Workload]
     """The workload; every parameter has a default, ``seed`` among them."""
     paper_rate_per_s: float | None
@@ -319,7 +321,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def _execute(name: str, path: Path, text: str) -> ModuleType:
-    """A module from a text that stood at ``path`` on another machine."""
+    """Execute a text as a module that was at ``path`` on another machine."""
     module = ModuleType(name)
     module.__file__ = str(path)
     module.__dict__["__carried__"] = text
@@ -333,9 +335,9 @@ def _execute(name: str, path: Path, text: str) -> ModuleType:
 
 
 def load_workload_file(path: Path) -> Workload:
-    """The workload a user's file defines as ``WORKLOAD``.
+    """Load the workload that a user's file defines as ``WORKLOAD``.
 
-    Raises `UsageError` that names what the file lacks, with its line where there is one.
+    Raises `UsageError` that names the missing part, with its line where there is one.
     """
     path = path.resolve()
     try:
@@ -397,7 +399,7 @@ def _required_fields() -> list[str]:
 
 
 def _line_in(path: Path, error: BaseException) -> int:
-    """The last line of ``path`` in the error's traceback."""
+    """Return the last line of ``path`` in the error's traceback."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):

@@ -79,8 +79,10 @@ def synthetic(
     slide_s: float = 1,
     watermark_delay_s: float = 1,
 ) -> Workload:
-    """A chain of ``levels`` sliding sums over 2^``levels`` source partitions with ``keys`` keys
-    each; send 2 × ``keys`` tuples a second to each partition for selectivity 0.5."""
+    """Sum in a chain of ``levels`` sliding windows over 2^``levels`` partitions of ``keys`` keys.
+
+    Send 2 × ``keys`` tuples a second to each partition for selectivity 0.5.
+    """
     if levels < 1:
         raise UsageError(f"{levels} levels", remedy="give at least one level")
     parameters = {
@@ -132,7 +134,7 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 
 
 def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> TableProgram:
-    """The recovery topology (`harness.topology.named.recovery`) with code for its tasks.
+    """Return the recovery topology (`harness.topology.named.recovery`) with code for its tasks.
 
     ``rate`` is tuples a second of all sources together, 1,000 for each by default.
     """
@@ -166,8 +168,11 @@ class ReadTuples(TableTask):
 
 
 class WindowSum(PaneTask):
-    """Sums per key over the window, once a slide. ``halve`` makes keys 2k and 2k + 1 one;
-    ``final`` gives results with their window instead of tuples for another level."""
+    """Sums per key over the window, once a slide.
+
+    ``halve`` makes keys 2k and 2k + 1 one; ``final`` gives results with their window instead of
+    tuples for another level.
+    """
 
     schema = KEYED
 

@@ -164,7 +164,7 @@ def _objects() -> Column:
 
 
 def parse_top(text: str) -> list[tuple[int, int]]:
-    """The (object, requests) pairs of a result, most requested first."""
+    """Return the (object, requests) pairs of a result, most requested first."""
     pairs = (entry.split(":") for entry in text.split())
     return [(int(item), int(requests)) for item, requests in pairs]
 
@@ -258,7 +258,7 @@ class SliceCount(TableTask):
     def _without_records(
         self, state: pa.Table, batch: int
     ) -> tuple[pa.Table, tuple[pa.Table, ...]]:
-        """The open slice waits, until its pane ends."""
+        """Keep the open slice until its pane ends."""
         if state.num_rows and self.timeline.ends_pane(batch):
             return self.initial(), (state.select(COUNTS.names),)
         return state, (_NO_COUNTS,)
@@ -268,7 +268,7 @@ _SLICED = pa.schema([("slice", pa.int64()), *COUNTS])
 _NO_SLICE, _NO_COUNTS = _SLICED.empty_table(), COUNTS.empty_table()
 """Made once: most batches of a slow partition are empty, and cost next to nothing."""
 OBJECT_BITS = 32
-"""Of an object's number; above them in one key stands the slice, or the place of a hundred."""
+"""Bits of an object's number; above them a key has the slice, or the place of a hundred."""
 _OBJECT = (1 << OBJECT_BITS) - 1
 
 
@@ -342,7 +342,7 @@ def _by_object(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def top_text(counts: pa.Table) -> str:
-    """The 100 most requested objects of ``counts`` as a result's text; ties go by id."""
+    """Return the 100 most requested objects of ``counts`` as a result's text; ties go by id."""
     objects, requests = numbers(counts, "object"), numbers(counts, "requests")
     order = np.lexsort((objects, -requests))[:TOP]
     return " ".join(f"{objects[i]}:{requests[i]}" for i in order.tolist())

@@ -78,7 +78,7 @@ PARTITIONS = 2
 
 
 def program(*, timeline: Timeline, rate: float | None = None) -> TableProgram:
-    """A task that reads each partition, and one that keeps the windows."""
+    """Return the tasks: one reads each partition, and one keeps the windows."""
     each = (rate or 1_000.0) / PARTITIONS
 
     def task(operator: str, index: int) -> TableTask:

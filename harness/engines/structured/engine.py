@@ -29,9 +29,9 @@ from workloads.base import QUERY, Workload
 
 NAME = "structured"
 READY_S = 180.0
-"""How long the applications may take to start."""
+"""Seconds that the applications may take to start."""
 REVIVAL_S = 60.0
-"""How long one that was kept may take to get all of its executors back."""
+"""Seconds that a kept application may take to get all of its executors back."""
 _SAID = {
     "progress": EventKind.PROGRESS,
     "failed": EventKind.FAILED,
@@ -62,8 +62,10 @@ class StructuredEngine:
         self._partitions = parameters_of(setup).partitions
 
     def check(self, *, within_s: float = REVIVAL_S) -> None:
-        """Until every application has all of its executors. One whose last query did not end is
-        of no more use."""
+        """Wait until every application has all of its executors.
+
+        An application whose last query did not end is of no more use.
+        """
         if self._ending:
             raise EnvironmentFailure(
                 "the last query of an application did not end",
@@ -77,12 +79,14 @@ class StructuredEngine:
         return self._cluster.nodes()
 
     def closes_after_s(self, workload: Workload) -> float:
-        """The watermark's delay."""
+        """Return the watermark's delay."""
         return workload.watermark_delay_s
 
     def begin(self, work: Work) -> None:
-        """Start every application's query, with a checkpoint directory that is new, and wait
-        until each has committed a batch with records in it."""
+        """Start every query with a new checkpoint directory.
+
+        Returns when each has committed a batch with records in it.
+        """
         assert work.workload.reference is not None, work.workload.name
         self.used = True
         self._marks = [application.mark() for application in self.applications]
@@ -149,7 +153,7 @@ class StructuredEngine:
         return standby.shown(found, spans_s, work.workload.identity_in_run)
 
     def events(self) -> Sequence[Event]:
-        """What the applications said since `begin`, and the executors they lost."""
+        """Return the reports of the applications since `begin`, and the executors they lost."""
         found = [
             event
             for copy, (mark, application) in enumerate(
@@ -160,12 +164,12 @@ class StructuredEngine:
         return sorted(found, key=lambda event: event.at_unix_s)
 
     def usage(self) -> Mapping[str, Usage]:
-        """Of all drivers together."""
+        """Return the usage of all drivers together."""
         method = "the kernel's accounting of the drivers' process trees"
         return {"drivers": used_by(self.applications, method)}
 
     def truth(self, work: Work) -> pd.DataFrame:
-        """The batch query's results, from the first application."""
+        """Return the batch query's results, from the first application."""
         path = work.directory / "truth.parquet"
         self._ask("truth", "truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
         return pd.read_parquet(path)
@@ -248,7 +252,7 @@ def parameters_of(setup: Setup) -> StockParameters:
 
 @contextmanager
 def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredEngine]:
-    """The scheme's applications, ready; they end with the context, however it ends."""
+    """Start the scheme's applications; they end with the context, however it ends."""
     directory = cluster.run_directory / f"applications-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     applications: list[Application] = []
@@ -267,9 +271,11 @@ def running_applications(cluster: Cluster, setup: Setup) -> Iterator[StructuredE
 
 
 def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) -> Iterator[Event]:
-    """What one application said from a mark on, as events; where its executors became fewer, a
-    detection for every node that is gone from them, and its recovery with the next batch that is
-    committed with records in it."""
+    """Yield the events that one application reported from a mark on.
+
+    Where its executors became fewer there is a detection for every lost node, and a recovery of it
+    with the next batch that is committed with records in it.
+    """
     node_at = {node.host: node.name for node in nodes}
     at_work: set[str] = set()
     missed: set[str] = set()

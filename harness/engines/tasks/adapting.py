@@ -30,7 +30,7 @@ class Adaptation:
     """One change of a running plan."""
 
     at_us: int
-    """By the machine's monotonic clock."""
+    """Instant on the machine's monotonic clock."""
     rates: Mapping[str, float]
     """Source task to records per second, as measured."""
     retired: tuple[int, ...]
@@ -38,7 +38,7 @@ class Adaptation:
     started: tuple[int, ...]
     """Tasks that got one: each costs a checkpoint's way and the replay of what came since."""
     plan: tuple[int, ...]
-    """What is replicated now."""
+    """The replicated tasks."""
     cost: int
     """Resource units of the replicas that were started."""
     value_before: float
@@ -53,15 +53,18 @@ class SourceRates:
     def __init__(
         self, client: Mapping[str, Any], places: Mapping[int, tuple[str, int]], marker_s: float
     ) -> None:
-        """``places``: source task to topic and partition; each gets a record without content
-        every ``marker_s`` (0: never), which does not count."""
+        """Follow the sources at these ``places``: source task to topic and partition.
+
+        Each partition gets a record without content every ``marker_s`` (0: never), which does not
+        count.
+        """
         self._consumer = Consumer({**client, "group.id": "rates", "log_level": 2})
         self._places = {task: TopicPartition(*place) for task, place in places.items()}
         self._markers_per_s = 1 / marker_s if marker_s else 0.0
         self._seen: tuple[float, dict[int, int]] | None = None
 
     def look(self) -> dict[int, float] | None:
-        """The rates since the last look; None at the first one, or while the broker is away."""
+        """Return the rates since the last call; None at the first one, or without the broker."""
         try:
             ends = {
                 task: int(self._consumer.get_watermark_offsets(place, timeout=_WITHIN_S)[1])
@@ -84,7 +87,7 @@ class SourceRates:
 
 
 def with_rates(topology: Topology, rates: Mapping[int, float]) -> Topology:
-    """The topology at other rates of its source tasks."""
+    """Return the topology at other rates of its source tasks."""
     operators = []
     for operator in topology.operators:
         if operator.rate is not None:
@@ -96,7 +99,7 @@ def with_rates(topology: Topology, rates: Mapping[int, float]) -> Topology:
 
 
 def drifted(planned: Mapping[int, float] | None, rates: Mapping[int, float]) -> bool:
-    """Whether the shares of the sources are no longer those that were planned for."""
+    """Return True if the shares of the sources differ from those that were planned for."""
     total = sum(rates.values())
     if not total or planned is None:
         return bool(total)
@@ -127,7 +130,7 @@ class Adapting:
         self.done: list[Adaptation] = []
         """The changes so far."""
         self.asked = 0
-        """How often the planner was asked."""
+        """The number of calls of the planner."""
 
     def __enter__(self) -> Adapting:
         self._thread.start()

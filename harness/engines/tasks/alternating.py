@@ -58,7 +58,7 @@ class Alternating:
             self.step()
 
     def step(self) -> None:
-        """The other half, now."""
+        """Change to the other half now."""
         before, after = self._plan, self._halves[len(self.done) % 2]
         started = tuple(task for task in after if task not in before)
         topology, evaluator = self._topology, Evaluator(self._topology, Objective.OF)

@@ -30,7 +30,7 @@ from workloads.base import Workload
 from workloads.toolkit.operators import program_of, timeline_of
 
 SHARE = 0.5
-"""Of all tasks: what a plan may replicate."""
+"""Share of all tasks that a plan may replicate."""
 RACK_S, FAR_S = 0.001, 0.005
 STATE_BYTES_PER_TUPLE = 100.0
 SECONDS_PER_TUPLE = 1e-5
@@ -85,9 +85,11 @@ def _resilient(scheduled_by: str) -> Choose:
 
 
 def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
-    """The cluster as the schedulers see it, with room for all primaries and planned replicas:
-    they fill a node before they take the next. (The engine gives a node more slots, so that what
-    was lost finds a place.)"""
+    """Return the cluster for the schedulers, with room for all primaries and planned replicas.
+
+    Schedulers fill a node before they take the next. The engine gives a node more slots, so that
+    lost tasks find a place.
+    """
     racks: dict[str, list[str]] = {}
     for node in nodes:
         racks.setdefault(node.rack, []).append(node.name)
@@ -116,7 +118,7 @@ def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
 
 
 def placed_tasks(topology: Topology) -> list[PlacedTask]:
-    """The tasks as RPPG and the schedulers see them, named by their numbers."""
+    """Return the tasks for RPPG and the schedulers, named by their numbers."""
     above: dict[int, list[str]] = {task: [] for task in range(topology.task_count)}
     for edge in topology.edges:
         ups, downs = topology.shares(edge).nonzero()

@@ -59,18 +59,18 @@ class TaskEngine:
         self._work: Work | None = None
         self._topics = ExitStack()
         self._meanwhile = ExitStack()
-        """What runs beside a pass."""
+        """Threads that run during a pass."""
         self.adapting: Adapting | Alternating | None = None
-        """Where the plan of this pass changes."""
+        """The part that changes the plan of this pass, if any."""
         self._began = 0
-        """How many events the coordinators had said when the pass began."""
+        """The number of coordinator events before the pass."""
         self._unix_us = 0
-        """What the wall clock is ahead of the monotonic one."""
+        """The difference from the monotonic to the wall clock."""
         self._fenced: Sequence[Fenced] = ()
-        """Of the messages that were read last."""
+        """Results of fenced copies in the messages read last."""
 
     def configure(self, setup: Setup) -> None:
-        """A pass brings its own scheme, so the same processes serve any."""
+        """Take a setup; a pass brings its own scheme, so the same processes serve any."""
         self.setup = setup
 
     def check(self) -> None:
@@ -189,19 +189,19 @@ class TaskEngine:
     # -- beyond the contract -------------------------------------------------------------------
 
     def published(self, sink: int) -> int:
-        """The first batch whose stable output a sink has not reported to be published."""
+        """Return the first batch whose stable output a sink has not reported as published."""
         return self.fleet.published.get(sink, 0)
 
     def reached(self) -> int:
-        """How many batches all sinks have published, together: it grows while there is progress."""
+        """Return the number of batches that all sinks have published, which grows with progress."""
         return sum(self.fleet.published.values())
 
     def said(self) -> list[Any]:
-        """What the coordinators have said in this pass, in order."""
+        """Return the events of the coordinators in this pass, in order."""
         return self._said()[self._began :]
 
     def notes(self) -> list[Noted]:
-        """What became of copies, by the coordinator's clock, which is the harness's."""
+        """Return the notes about copies, by the coordinator's clock, which is the harness's."""
         found = []
         for event in self._events("note"):
             note = from_parts(event["note"])
@@ -245,7 +245,7 @@ class TaskEngine:
         return wiring_for(work.workload, round(work.interval_s * 1e6), {})
 
     def _job(self, work: Work, start_unix_s: float) -> Job:
-        """What the processes are told; raises `UsageError` for a setup that cannot be run."""
+        """Return the job for the processes; raise `UsageError` for a setup that cannot be run."""
         wiring, given = self._wiring(work), parameters_of(self.setup)
         assert work.workload.reference is not None, work.workload.name
         scheme = scheme_of(self.setup, wiring, work.interval_s)
@@ -271,8 +271,10 @@ class TaskEngine:
         )
 
     def _adapt(self, work: Work, job: Job) -> Adapting | Alternating | None:
-        """From now on the plan follows the rates, or changes to and fro, where the setup says so;
-        raises `UsageError` where there is nothing to change."""
+        """Start to adapt or alternate the plan where the setup has that.
+
+        Raises `UsageError` where there is nothing to change.
+        """
         given, plan = parameters_of(self.setup), job.scheme.replicated
         every_s, turn_s = given.adapt_s, given.alternate_s
         if not every_s and not turn_s:
@@ -307,7 +309,7 @@ class TaskEngine:
         )
 
     def lost_primaries(self) -> list[Noted]:
-        """What the coordinator gave up, in the order of time."""
+        """Return the notes of primaries that the coordinator gave up, in the order of time."""
         return [noted for noted in self.notes() if noted.note.event is CopyEvent.LOST]
 
 
@@ -336,7 +338,7 @@ class TaskEngineKind(EngineKind):
         return None
 
     def key(self, setup: Setup) -> str:
-        """Processes know nothing of a setup: a pass brings it."""
+        """Return one key for all setups: a pass brings its setup to the processes."""
         return f"engine {self.name}"
 
 

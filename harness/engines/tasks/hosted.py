@@ -33,7 +33,7 @@ class Reporter(Protocol):
     """The way to the coordinator."""
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """It may get lost."""
+        """Send a frame, which may get lost."""
 
     def problem(self, error: BaseException) -> None:
         """Something that this node cannot go on with, or without."""
@@ -60,7 +60,7 @@ class Hosted(Copies):
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
         self._beating = False
-        """Whether the machine's heartbeat is being followed."""
+        """True while the machine's heartbeat is followed."""
         self._patience_us = min(round(DUE_AFTER * job.batch_us), MOST_PATIENCE_US)
         self._began_us: dict[int, int] = {}
         """Task to when a copy here began its newest batch."""
@@ -85,7 +85,7 @@ class Hosted(Copies):
             running.cancel()
 
     def hear(self, frame: Callable[[Any], None], item: Any) -> None:
-        """What the coordinator has sent, once it has come all the way."""
+        """Handle the coordinator's message, after the delay of its link."""
         delay = self._links.delay_us(-1, self.node)
         if delay:
             self._loop.call_later(delay / 1e6, frame, item)
@@ -112,17 +112,23 @@ class Hosted(Copies):
             self.tell(item)
 
     def _set_timer(self, effect: do.SetTimer) -> None:
-        """Heartbeats fall on whole multiples of their interval: the nodes of a machine, which share
-        its clock, wake one after the other, and the coordinator hears all of them at once."""
+        """Set the timer; heartbeats fall on whole multiples of their interval.
+
+        The nodes of a machine, which share its clock, wake one after the other, and the coordinator
+        gets all heartbeats at once.
+        """
         due, every = effect.at, self.job.scheme.heartbeat_us
         if effect.key == BEAT:
             due = (due + every // 2) // every * every
         self.at(due, told.TimerFired(cause=effect.cause, key=effect.key))
 
     def _send(self, effect: do.Send) -> None:
-        """With each heartbeat a copy asks for the batch that it lacks, as messages may get lost.
-        Where batches are longer than heartbeats it mostly lacks it because it is not over yet:
-        such a request is lost here already, or idle nodes would talk of nothing else."""
+        """Send a message, unless it is a needless request.
+
+        With each heartbeat a copy requests the batch that it lacks, as messages may get lost. Where
+        batches are longer than heartbeats it mostly lacks it because the batch is not over yet:
+        such a request is dropped here, or idle nodes would send nothing else.
+        """
         message = effect.message
         if self._beating and type(message) is told.ReplayRequested:
             since_us = now_us() - self._began_us.get(message.downstream, 0)
@@ -160,8 +166,11 @@ class Hosted(Copies):
         self._answer_at(began, cost, rebuild(_with(effect, inputs=inputs), operator))
 
     def _answer_at(self, began_us: int, cost_us: int, answer: told.NodeInput) -> None:
-        """After what the declared speed takes; in a turn of the loop of its own, so that a long
-        queue of batches does not keep messages and orders waiting."""
+        """Answer after the time of the declared speed.
+
+        It is a turn of the loop of its own, so that a long queue of batches does not delay messages
+        and orders.
+        """
         due = self._lane.occupy(began_us, cost_us) if cost_us else 0
         if due > now_us():
             self.at(due, answer)
@@ -247,7 +256,7 @@ _PERFORMERS: dict[type, Callable[[Hosted, Any], None]] = {
 
 
 class Answered:
-    """What Redis has said, in the form that `harness.hosting.answers` asks a store in."""
+    """Redis' answers, in the form that `harness.hosting.answers` expects of a store."""
 
     def __init__(self) -> None:
         self.accepted = True
@@ -274,6 +283,6 @@ def _bare(part: Any) -> Any:
 
 
 def _with(item: Any, **changes: Any) -> Any:
-    """A copy of a protocol value with other fields (`dataclasses.replace` would do it slower)."""
+    """Return a copy of a protocol value with other fields (`dataclasses.replace` is slower)."""
     kind = type(item)
     return kind(**{n: changes.get(n, getattr(item, n)) for n in kind.__slots__})

@@ -1,4 +1,4 @@
-"""What the out topic held, by the rules of every reader; and what it should have held."""
+"""The content of the out topic by the rules of every reader, and the content it should have."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class Reading:
         self.undone_stable = 0
         """Stable outputs that an undo claims to take back: there must be none."""
         self.fenced: list[Fenced] = []
-        """What was dropped because a later claim had ended its term."""
+        """Entries that were dropped because a later claim had ended their term."""
 
     def take(self, message: Message) -> list[pd.DataFrame]:
-        """The results that a message delivers; none if it is fenced off, repeated or a claim."""
+        """Return the results in a message; none if it is fenced off, repeated or a claim."""
         try:
             entry = decode(message.value)
         except CorruptData as error:
@@ -120,8 +120,11 @@ def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
 def read_results(
     messages: Sequence[Message], reading: Reading, start_unix_s: float
 ) -> pd.DataFrame:
-    """What messages of the out topic deliver: ``window_start_s``, the workload's other columns,
-    ``arrival_s``, ``copy`` (the sink task), ``stability``."""
+    """Return the results in messages of the out topic.
+
+    Columns: ``window_start_s``, the workload's other columns, ``arrival_s``, ``copy`` (the sink
+    task), ``stability``.
+    """
     workload = reading.workload
     # Within a partition the order is the log's; between partitions it does not matter.
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
