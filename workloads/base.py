@@ -40,7 +40,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 @runtime_checkable
 class RecordSource(Protocol):
-    """The records of one source, as the load generator asks for them."""
+    """The records of one source, in the form for the load generator."""
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
         """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
@@ -138,7 +138,7 @@ event times (ms since the epoch): a row per record and result it goes into, with
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Everything the harness must know to run a query and to judge its output."""
+    """The whole description of a workload, for engines and for the judge."""
 
     name: str
     sources: Sequence[Source]
@@ -152,7 +152,7 @@ class Workload:
     * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects.
     """
     identity: Sequence[str]
-    """The columns of a result that say which result it is: window and key."""
+    """The columns of a result that identify it: window and key."""
     values: Sequence[str]
     """The columns that carry its answer; integers, decimals or text."""
     window_start: str
@@ -166,10 +166,10 @@ class Workload:
     """The query's watermark delay: a window closes with the first record whose event time is
     this much or more past the window's end."""
     members: Callable[[], Column] | None = None
-    """For accuracy: an array column with what a result says, such as the objects of a top 100.
+    """For accuracy: an array column with the members of a result, such as the objects of a top 100.
     Without it a run has no accuracy of members."""
     members_of: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
-    """The same members of one result, in Python: given a row's columns by name, what it says."""
+    """The same members of one result, in Python: from a row's columns by name."""
     contributions: Contributions | None = None
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""
@@ -286,7 +286,7 @@ class Entry:
 
 
 _CARRIED: dict[str, str] = {}
-"""Path to what a file says on the machine that it came from."""
+"""Path to the text of a file on the machine of its origin."""
 
 
 def carry(files: Mapping[str, str]) -> None:

@@ -214,7 +214,7 @@ _BLANKED = bytes(
     byte if re.fullmatch(r"[A-Za-z0-9_]", chr(byte)) and byte < 128 else ord(" ")
     for byte in range(256)
 )
-"""A byte of a word to itself, any other to a blank, as `NOT_IN_WORDS` says."""
+"""A byte of a word to itself, any other to a blank, as in `NOT_IN_WORDS`."""
 
 
 class Split(TableTask):

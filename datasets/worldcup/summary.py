@@ -101,7 +101,7 @@ def summarize(chunks: Iterable[Chunk]) -> Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One published number beside what the files hold."""
+    """One published number, with that of the files."""
 
     what: str
     published: int

@@ -42,7 +42,7 @@ class EngineKindContract:
 
     @pytest.fixture
     def scheme(self) -> str:
-        """The first scheme that needs no parameters."""
+        """Return the first scheme that needs no parameters."""
         for scheme in self.kind.schemes:
             try:
                 self.kind.needs(Setup(scheme=scheme))

@@ -12,13 +12,10 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Setup
 from harness.engines.kinds import ENGINES, find_engine
-from harness.engines.tasks.parameters import TaskParameters
 from harness.errors import UsageError
 from tests.cluster.contract import silent
 from tests.engines.contract import EngineContract, EngineKindContract
-from workloads.wordcount import word_count
-
-WORDS = word_count(text=[__file__], window_s=2, slide_s=1, depth=4)
+from tests.engines.tasks.live import PARAMETERS, SPEC, WORDS
 
 
 class TestStockKind(EngineKindContract):
@@ -58,14 +55,7 @@ class TestStock(OnLocalCluster):
 @pytest.mark.slow
 class TestTasks(OnLocalCluster):
     kind, workload = find_engine("tasks"), WORDS
-    setup = Setup(scheme="checkpoint", parameters=TaskParameters(checkpoint_s=1.0, suspect_s=2.0))
-    spec = ClusterSpec(
-        racks=2,
-        workers_per_rack=1,
-        nodes_per_worker=2,
-        cores_per_worker=2,
-        memory_mb_per_worker=512,
-    )
+    setup, spec = Setup(scheme="checkpoint", parameters=PARAMETERS), SPEC
 
 
 def test_every_engine_is_under_the_contract() -> None:

@@ -29,7 +29,7 @@ WORKLOAD = word_count(partitions=4)
 
 
 def reading(*numbers: int, source: str = SOURCE) -> Setup:
-    """A setup whose second query reads these partitions of a source."""
+    """Return a setup whose second query reads these partitions of a source."""
     return Setup(scheme="ppa", parameters=StockParameters(partitions={source: numbers}))
 
 

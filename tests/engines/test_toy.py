@@ -35,7 +35,7 @@ KILL = one_target("r1n1", at_s=1.0, restart_after_s=0.7)
 
 
 class Keeping:
-    """What the runner gives to a run."""
+    """The context of a run."""
 
     def __init__(self, directory: Path, repeat: int = 0) -> None:
         self.directory, self.stack = directory, ExitStack()
@@ -59,8 +59,10 @@ class Keeping:
 
 @pytest.fixture
 def toy_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
-    """A broker that is imitated, and one node; a machine that is too busy to send in time says
-    nothing about the judge."""
+    """Return a cluster of one node and an imitated broker.
+
+    A machine that is too busy to send in time does not count here.
+    """
     monkeypatch.setattr(generator, "LATE_SHARE", 1.0)
     broker = Broker()
     monkeypatch.setattr(kinds, "ENGINES", (*ENGINES, ToyKind()))
@@ -99,7 +101,7 @@ def measured(toy_cluster: Cluster, tmp_path: Path) -> Callable[..., Outcome]:
 def made_when_named(
     kafka: Broker, wanted: Mapping[str, int], *, appended: Sequence[str] = ()
 ) -> Iterator[None]:
-    """The imitation of a broker makes a topic when it is asked for."""
+    """Make no topic: the imitation of a broker makes each with its first use."""
     producer = Producer(kafka.confluent())
     for topic in wanted:
         producer.list_topics(topic, timeout=20)

@@ -39,7 +39,7 @@ SPEC = ClusterSpec(racks=1, workers_per_rack=1)
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """What a module under ``experiments/`` does for a live engine, and nothing more."""
+    """Measure a live engine as a module under ``experiments/`` does."""
     wanted = LiveRun(
         engine="toy",
         setup=Setup(scheme=str(point["scheme"])),
@@ -69,7 +69,7 @@ def draw(frame: pd.DataFrame, figure: Figure) -> None:
 
 
 def claims(frame: pd.DataFrame) -> Sequence[Claim]:
-    """The same sentences for whatever delivers: accuracy 1 is none of them."""
+    """Return the same claims for any engine: accuracy 1 is not among them."""
     by_scheme = frame.set_index("scheme")
     return [
         Claim(

@@ -78,7 +78,7 @@ WORKLOAD = Workload(
 
 
 def answer(value: bytes, at_ms: int) -> dict[str, Any]:
-    """The result of one record: what the toy computes, and its ground truth."""
+    """Return the result of one record, for the toy and for its ground truth."""
     start = at_ms - at_ms % WINDOW_MS
     return {"window_start": start, "number": value.decode(), "length": len(value)}
 
@@ -101,7 +101,7 @@ class Toy:
         self._forgetful = setup.scheme == "forget"
 
     def check(self) -> None:
-        """It is always ready."""
+        """Return at once: it is always ready."""
 
     def targets(self) -> Sequence[Node]:
         return [NODE]
@@ -117,7 +117,7 @@ class Toy:
         self._thread.start()
 
     def begins_at(self, unix_s: float) -> None:
-        """It needs no clock."""
+        """Ignore the instant: it needs no clock."""
 
     def drain(self, until_unix_s: float, *, within_s: float) -> bool:
         self.raise_problems()
@@ -225,8 +225,11 @@ class Toy:
 
 
 class ToyKind(EngineKind):
-    """Five schemes: one waits out a failure, one forgets what came meanwhile, one guesses and
-    corrects its guesses, and two do not survive it."""
+    """The toy, with five schemes.
+
+    One waits out a failure, one forgets what came meanwhile, one guesses and corrects its guesses,
+    and two do not survive it.
+    """
 
     name = "toy"
     form = COPY
@@ -274,7 +277,7 @@ class ToyCluster:
         return dict(os.environ)
 
     def health(self) -> None:
-        """It cannot be ill."""
+        """Return at once: it cannot be ill."""
 
     def scratch(self, name: str) -> Path:
         return make_place(self.run_directory / "scratch", name)
@@ -286,7 +289,7 @@ class ToyCluster:
         """Its broker runs."""
 
     def tidy(self) -> None:
-        """It leaves nothing."""
+        """Leave nothing behind."""
 
     def stop(self) -> None:
         """Its broker goes on."""

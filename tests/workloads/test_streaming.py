@@ -1,5 +1,4 @@
-"""As streams in append mode the queries give what they give as a batch, and markers close all
-windows."""
+"""Queries as streams in append mode equal their batch results, and markers close all windows."""
 
 from __future__ import annotations
 
@@ -45,8 +44,10 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 
 
 def files(directory: Path, workload: Workload, name: str) -> None:
-    """Two halves of the input and two markers, a file each: the second marker makes a batch
-    that runs with the first one's watermark."""
+    """Write two halves of the input and two markers, a file each.
+
+    The second marker makes a batch that runs with the first one's watermark.
+    """
     source = workload.source(name)
     rate = RATES[workload.name][name]
     built = source.records.build()

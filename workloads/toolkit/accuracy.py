@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ARRIVAL = "arrival"
-"""The column of deliveries that says in which order they came."""
+"""The column of deliveries with the order of their arrival."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +77,9 @@ def members_by_window(
 ) -> pd.DataFrame:
     """Return a row per window of the ``accurate`` results with its members.
 
-    Columns: ``window_start_s``, ``members``; a column for each of ``versions`` (name to results) counts the members that it holds. All frames
-    have ``window_start_s`` and the workload's other columns, a row per result. Raises `ValueError`
-    for a workload that names no members in Python.
+    Columns: ``window_start_s``, ``members``, and for each of ``versions`` (name to results) the
+    number of members in it. All frames have ``window_start_s`` and the workload's other columns, a
+    row per result. Raises `ValueError` for a workload that names no members in Python.
     """
     expected = _members(workload, accurate.to_dict("records"), "window_start_s")
     held = {

@@ -44,11 +44,11 @@ class Application(Child):
         self.send({"conf": dict(spec.conf), "kafka": dict(spec.kafka)})
 
     def order(self, command: str, **parameters: Any) -> None:
-        """Send a command; `wait_for` tells when it is done."""
+        """Send a command; `wait_for` returns when it is done."""
         self.send({"command": command, **parameters})
 
     def raise_end(self) -> None:
-        """Raise `EnvironmentFailure` if the driver's process has ended, or says nothing more."""
+        """Raise `EnvironmentFailure` if the driver's process has ended, or reports nothing more."""
         if self.exit_code is not None or self.newest(DIED) is not None:
             raise self.failure(f"{self.name} has ended")
 

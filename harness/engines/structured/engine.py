@@ -55,7 +55,7 @@ class StructuredEngine:
         """The input of the second application, if that is not all."""
         self._marks = [0] * len(applications)
         self._ending = False
-        """A query was told to end, and has not said that it did."""
+        """True while a query has the order to end and has not reported its end."""
 
     def configure(self, setup: Setup) -> None:
         """Take the input of the second query; applications are opened for one scheme."""

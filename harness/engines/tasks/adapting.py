@@ -1,4 +1,4 @@
-"""A plan that follows the load: rates are measured, the planner is asked again, replicas move.
+"""A plan that follows the load: rates are measured, the planner is called again, replicas move.
 
 The rates are those at the sources: how fast the ends of their partitions move. When the rates have
 drifted, the cheapest change of the running plan that is good enough at the new ones is looked for
@@ -20,8 +20,8 @@ from harness.planning.adaptation import adapt
 from harness.topology.model import Topology
 
 DRIFT = 0.2
-"""The planner is asked again when a source's share of all records has changed by so much of what
-it was when the planner was asked last."""
+"""Relative change of a source's share of all records since the last call of the planner with which
+the planner is called again."""
 _WITHIN_S = 5.0
 
 
@@ -148,7 +148,7 @@ class Adapting:
                 self.step(rates)
 
     def step(self, rates: dict[int, float]) -> None:
-        """Ask the planner if these rates are not those it was asked with; do as it says."""
+        """Call the planner if these rates differ from those of its last call; apply its plan."""
         if not drifted(self._planned_for, rates):
             return
         self._planned_for, self.asked = rates, self.asked + 1

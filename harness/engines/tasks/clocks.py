@@ -1,4 +1,4 @@
-"""Instants of other machines, told by one clock.
+"""Instants of other machines by one clock.
 
 Every process counts time by its monotonic clock, which all processes of a machine share, those in
 containers too. Between machines only wall clocks can be compared: backends see to it that they

@@ -86,7 +86,7 @@ class Deciding:
         await self._store.close()
 
     def tell(self, item: told.CoordinatorInput) -> None:
-        """Hand an input to the machine and do what it asks for, while the pass lasts."""
+        """Hand an input to the machine and carry out its effects, while the pass lasts."""
         if not self._over:
             self._perform(self.machine.handle(item, now=now_us()))
 
@@ -193,7 +193,7 @@ class Deciding:
             try:
                 await work
             except (RedisError, OSError):
-                return  # the protocol asks again
+                return  # the protocol requests it again
 
         running = self._loop.create_task(guarded())
         self._running.add(running)
@@ -237,7 +237,7 @@ class CoordinatorProcess:
         """Node to when its last process ended."""
 
     async def run(self, commands: asyncio.Queue[dict[str, Any] | None]) -> None:
-        """Follow the harness's orders until there are no more."""
+        """Carry out the harness's orders until there are no more."""
         port = await self._listener.start(self._port)
         self._emit({"event": "listening", "port": port})
         while (command := await commands.get()) is not None:
@@ -254,7 +254,7 @@ class CoordinatorProcess:
         self._listener.stop()
 
     async def _begin(self, job: Job) -> None:
-        """Decide about a pass. A node may run it already: a coordinator before this one told it."""
+        """Decide about a pass. A node may run it already, for an earlier coordinator."""
         self._deciding = Deciding(job, self._redis, self._members, self._emit)
         for member in self._members.values():
             member.connection.send({"begin": job.to_json()})
@@ -300,7 +300,7 @@ class CoordinatorProcess:
         member = ConnectedNode(hello["hello"], hello["boot"], connection, shift_us)
         earlier = self._members.get(member.number)
         if earlier is not None and earlier.boot > member.boot:
-            return  # a life that is over and does not know it: a frozen process that went on
+            return  # a frozen process that went on after the end of its life
         if earlier is not None:
             earlier.connection.close()
         self._members[member.number] = member

@@ -69,15 +69,15 @@ class Copies:
         self._sources: dict[tuple[int, int], tuple[SourceReader, Tail]] = {}
         """By source and incarnation: each copy has its own position."""
         self._read_below: dict[tuple[int, int], int] = {}
-        """The first batch that it has not asked for."""
+        """The first batch that it has not requested."""
         self._outputs: dict[int, OutputTail] = {}
         self._waiting: dict[int, list[do.ClaimOutput | do.PublishOutput]] = {}
-        """Sink to what it asked of its partition and was not answered yet."""
+        """Sink to its requests to its partition without an answer so far."""
         self._positioning: dict[int, list[told.Order]] = {}
         """Task to the orders that wait until its copy's reader has a position."""
 
     def tell(self, item: told.NodeInput) -> None:
-        """Hand something to the machine, and do what it asks for."""
+        """Hand an input to the machine, and carry out its effects."""
         raise NotImplementedError
 
     def at(self, when_us: int, item: told.NodeInput) -> None:
@@ -217,7 +217,7 @@ class Copies:
             if batch >= self._read_below[key] - 1:
                 current[1].hold(True)
             if batch >= self._read_below[key]:
-                return  # fetched together with what was asked for; read again when it is, too
+                return  # fetched with the requested part; read again when it is requested, too
             self.tell(
                 told.SourceRead(
                     cause=f"batch {batch} of {topic}[{partition}]",

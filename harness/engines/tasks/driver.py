@@ -76,7 +76,7 @@ def placed_after_s(away_s: Sequence[float], node: int) -> float:
 
 
 class Driver:
-    """Keeps every node running until it is told to stop."""
+    """Keeps every node running until `stop`."""
 
     def __init__(self, configuration: Mapping[str, Any], emit: Emit) -> None:
         from pyspark import SparkConf, SparkContext

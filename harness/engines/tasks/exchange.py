@@ -40,7 +40,7 @@ SHARE_OF_BATCH, MOST_PATIENCE_S = 0.2, 0.025
 """Longest time for which the reader of a busy source lets the broker gather records: a share of a
 batch, and an upper limit. Each answer costs a tenth of a millisecond, whatever its size."""
 BUSY_PER_S = 80
-"""A source is busy from so many answers a second on. A quiet one would be asked for nothing."""
+"""Answers a second from which on a source is busy. With a quiet one the wait would gain nothing."""
 
 Settings = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ def consumer_settings(client: Settings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "enable.partition.eof": False,
-        "fetch.wait.max.ms": 10_000,  # an answer without records, twice a second, says nothing
+        "fetch.wait.max.ms": 10_000,  # an answer without records is of no use
         "fetch.queue.backoff.ms": 5,  # the default of 1 s stalls a reader that fell behind
         "fetch.error.backoff.ms": 20,
         "reconnect.backoff.ms": 20,
@@ -248,7 +248,7 @@ class Sender:
         self._producer.poll(0)
 
     def flush(self, within_s: float) -> None:
-        """Wait until what was sent has left, or so many seconds."""
+        """Wait until all messages have left, at most these seconds."""
         self._producer.flush(within_s)
 
     def _produce(
@@ -287,7 +287,7 @@ class OutputTail:
         self._sink, self._changed = sink, changed
 
     def take(self, messages: Sequence[Message]) -> None:
-        """Follow what was appended to the partition, and tell when its end has moved."""
+        """Follow the entries of the partition, and report when its end has moved."""
         for message in messages:
             entry = entry_of(message, self._sink)
             if entry is not None:

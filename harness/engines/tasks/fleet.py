@@ -41,7 +41,7 @@ CONF = {
 
 ANSWER_S = 120.0
 """For the coordinator's process to answer: long, because on an overloaded machine starting it can
-take half a minute, and one that has died is told of at once."""
+take half a minute, and one that has died is reported at once."""
 
 
 class Fleet:

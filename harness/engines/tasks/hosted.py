@@ -1,4 +1,4 @@
-"""One pass on a node: its `NodeMachine`, and everything that the machine asks for.
+"""One pass on a node: its `NodeMachine`, and the effects of the machine.
 
 Operators run here; messages, sources and output go through Kafka, checkpoints through Redis,
 heartbeats and notes over the control connection. All answers come back through one event loop.
@@ -25,7 +25,7 @@ from harness.protocol import inputs as told
 from harness.protocol.node import BEAT, NodeMachine
 
 DUE_AFTER, MOST_PATIENCE_US = 1.25, 1_250_000
-"""Batches that a copy may be without a new one before its node asks for it, and at most so long:
+"""Batches that a copy may be without a new one before its node requests it, and the longest time:
 until then it is on its way, if it has ended at all."""
 
 
@@ -93,7 +93,7 @@ class Hosted(Copies):
             frame(item)
 
     def tell(self, item: told.NodeInput) -> None:
-        """Hand something to the machine, and do what it asks for."""
+        """Hand an input to the machine, and carry out its effects."""
         if self._over:
             return
         self._beating = type(item) is told.TimerFired and item.key == BEAT
@@ -218,14 +218,14 @@ class Hosted(Copies):
             await asyncio.sleep((self._lane.occupy(now_us(), cost) - now_us()) / 1e6)
 
     async def _cross(self, size: int) -> None:
-        """One way between this node and the store, with so many bytes."""
+        """Wait for the way of these bytes between this node and the store."""
         if not self._links:
             return
         passed = self._store_lane.occupy(now_us(), self._links.transfer_us(size))
         await asyncio.sleep((passed - now_us() + self._links.way_to_store_us(self.node)) / 1e6)
 
     def _run(self, work: Any) -> None:
-        """Do something that waits for the store; without an answer the protocol asks again."""
+        """Run a request to the store; without an answer the protocol repeats it."""
 
         async def guarded() -> None:
             try:

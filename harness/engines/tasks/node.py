@@ -59,7 +59,7 @@ class CoordinatorLink:
         self.send({"problem": document})
 
     async def leave(self) -> None:
-        """Let what was said go out, and close."""
+        """Send the waiting frames, and close."""
         if self._connection is not None:
             await self._connection.leave()
 
@@ -110,7 +110,7 @@ class NodeProcess:
         self._parent = os.getppid()
 
     async def run(self) -> None:
-        """Return when the coordinator says that the engine ends."""
+        """Return when the coordinator reports the end of the engine."""
         boot = await self._boot()
         link = CoordinatorLink(self._arguments, boot)
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -151,7 +151,7 @@ class NodeProcess:
                 return  # the executor is gone, and this process was left behind
 
     def _follow(self, frame: Mapping[str, Any], link: CoordinatorLink, boot: int) -> bool:
-        """Do what a frame says; False at the end."""
+        """Carry out a frame; return False at the end."""
         if "order" in frame:
             self._ordered(frame["order"])
         elif "begin" in frame and not self._runs(frame["begin"]["run"]):
@@ -163,7 +163,7 @@ class NodeProcess:
         return "leave" not in frame
 
     def _begin(self, document: Mapping[str, Any], link: CoordinatorLink, boot: int) -> None:
-        """Host a pass. Where its program cannot be built this node says so and hosts nothing."""
+        """Host a pass; report a program that cannot be built, and host nothing then."""
         self._end_pass()
         job = Job.from_json(document)
         try:

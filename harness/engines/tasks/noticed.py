@@ -75,7 +75,7 @@ class Noticed:
         return list(groups.values())
 
     def lives(self, events: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-        """Nodes that joined and left, as the coordinator told it."""
+        """Yield the nodes that joined and left, by the coordinator's reports."""
         for event in events:
             left = event["event"] == "left"
             yield Event(
@@ -86,7 +86,7 @@ class Noticed:
             )
 
     def unstored(self) -> Iterator[Event]:
-        """Checkpoints that the store had no room for: the task goes on without them."""
+        """Yield checkpoints that the store had no room for: the task goes on without them."""
         for noted in self.notes:
             if noted.note.event is CopyEvent.UNSTORED:
                 yield Event(

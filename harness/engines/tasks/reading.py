@@ -30,7 +30,7 @@ _WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """A publication of a copy that had been replaced, and did not know it yet."""
+    """A publication of a copy after its replacement."""
 
     sink: int
     at_ms: int

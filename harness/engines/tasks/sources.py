@@ -126,7 +126,7 @@ _NOTHING = SOURCE_SCHEMA.empty_table()
 
 
 def _offsets(records: Sequence[Message]) -> NDArray[np.int64]:
-    """Mostly without gaps; then the ends tell all of them."""
+    """Mostly without gaps; then the ends give all of them."""
     first, last = records[0].offset(), records[-1].offset()
     if last - first == len(records) - 1:
         return np.arange(first, last + 1, dtype=np.int64)

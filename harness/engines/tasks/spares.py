@@ -32,7 +32,7 @@ class Spares:
         self._ready: deque[Consumer] = deque()
         self._taken = threading.Event()
         self.full = threading.Event()
-        """Set while there are as many as there shall be."""
+        """Set while there are as many as there should be."""
         threading.Thread(target=self._fill, name="make spare readers", daemon=True).start()
 
     def take(self) -> Consumer:

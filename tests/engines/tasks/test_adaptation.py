@@ -138,8 +138,7 @@ def test_measured_rates_go_through_the_topology() -> None:
 
 
 class OnceReplicated(Trial):
-    """Nothing is killed before the tasks of the right-hand way have replicas that are ready,
-    however long that takes."""
+    """A trial that kills nothing before the replicas of the right-hand way are ready."""
 
     def _disturb(self, disturbance: Disturbance) -> None:
         eventually(lambda: set(RIGHT) <= replicated(self.engine), limit_s=READY_WITHIN_S)
@@ -147,7 +146,7 @@ class OnceReplicated(Trial):
 
 
 def replicated(engine: TaskEngine) -> set[int]:
-    """The tasks that have had a replica with its state."""
+    """Return the tasks that have had a replica with its state."""
     notes = [noted.note for noted in engine.notes()]
     return {n.task for n in notes if n.event is CopyEvent.READY and n.term is None}
 
@@ -157,8 +156,10 @@ def replicated(engine: TaskEngine) -> set[int]:
 @pytest.mark.deep
 @pytest.mark.slow
 def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> None:
-    """150 and 50 lines a second, and after 4 s the other way round. Then, once the newly
-    replicated tasks have replicas, their node dies, and these take over."""
+    """Send 150 and 50 lines a second, and after 4 s the other way round.
+
+    Once the newly replicated tasks have replicas, their node dies, and these take over.
+    """
     one = trial(
         engine,
         tmp_path,

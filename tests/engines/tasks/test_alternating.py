@@ -39,7 +39,7 @@ def noted(at_us: int, event: CopyEvent, task: int, term: int | None = None) -> N
 
 
 def steps(notes: Sequence[Noted], told: Sequence[int]) -> list[tuple[float | None, ...]]:
-    """Of every change: until retired, hosted and ready, in seconds."""
+    """Return the seconds of every change until retired, hosted and ready."""
     turns = Alternating(TOPOLOGY, lambda plan: None, plan=(1, 3), every_s=60)
     turns.step()
     turns.step()

@@ -60,7 +60,7 @@ def undo(batch: int) -> OutputRecord:
 
 
 def verdict(*entries: OutputEntry) -> dict[str, int]:
-    """What is to be said of these entries where a: 1 and b: 2 are due; what is 0 is left out."""
+    """Return the verdict on these entries where a: 1 and b: 2 are due; zeros are left out."""
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)

@@ -1,4 +1,4 @@
-"""What the task engine says of itself before anything is started."""
+"""The task engine before anything is started: `engine`, `parameters`, `choices`, `job`."""
 
 from __future__ import annotations
 

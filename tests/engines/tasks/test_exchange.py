@@ -17,7 +17,7 @@ START_US, BATCH_US = 1_800_000_000_000_000, 100_000
 
 
 class Record:
-    """As much of a Kafka message as a reader looks at."""
+    """The part of a Kafka message that a reader uses."""
 
     def __init__(self, ms: int, offset: int, value: bytes = b"x", sink: int = 0) -> None:
         self._ms, self._offset, self._value, self._sink = ms, offset, value, sink

@@ -84,8 +84,10 @@ class TestLive:
     def test_a_worker_joins_while_it_runs(
         self, cluster: LocalCluster, engine: TaskEngine, tmp_path: Path
     ) -> None:
-        """The second rack is dead when the pass begins; it gets the replicas once it has joined,
-        and goes on alone when the first one dies."""
+        """Start the pass with a dead second rack.
+
+        It gets the replicas once it has joined, and goes on alone when the first one dies.
+        """
         engine.check()
         assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
         eventually(lambda: set(engine.fleet.connected()) == {0, 1})

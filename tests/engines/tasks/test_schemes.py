@@ -50,7 +50,7 @@ AWAY_S = 2.5
 
 
 def run(engine: TaskEngine, directory: Path, name: str, contender: str) -> Verdict:
-    """A pass of the workload of that name."""
+    """Run a pass of the workload of that name."""
     workload = WORKLOADS[name]
     parameters = PARAMETERS
     if contender in TENTATIVE:
@@ -74,8 +74,10 @@ def settled(engine: TaskEngine, workload: Workload, directory: Path, seconds: fl
 
 
 def apart(plan: Sequence[int]) -> list[int]:
-    """What is replicated in turn on nodes 0 and 2, one of either rack, the sink on the second;
-    what is not on node 1."""
+    """Place replicated tasks on nodes 0 and 2 in turn, the sink on the second, the rest on 1.
+
+    Nodes 0 and 2 are on different racks.
+    """
     node = {task: 2 * (place % 2) for place, task in enumerate(sorted(plan))}
     return [node.get(task, 1) for task in range(7)]
 
@@ -126,8 +128,11 @@ def test_killed_nodes_and_racks_change_nothing(
 
 @pytest.mark.deep
 def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) -> None:
-    """Incremental recovery: the dead rack's replicated tasks are taken over, of the other three
-    two find a place at once (one of them a replica's), and the last when a node is back."""
+    """Recover incrementally, as nodes come back.
+
+    The dead rack's replicated tasks are taken over; of the other three two find a place at once
+    (one of them a replica's), and the last when a node is back.
+    """
     parameters = replace(
         PARAMETERS,
         slots=3,
