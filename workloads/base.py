@@ -38,6 +38,19 @@ binary, ``timestamp`` (the event time) the record's intended send time."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
+def _require(holds: object, what: str, remedy: str) -> None:
+    if not holds:
+        raise UsageError(what, remedy=remedy)
+
+
+def _check_name(name: str, of: str = "workload") -> None:
+    _require(
+        _NAME.fullmatch(name),
+        f"a {of} cannot be called {name!r}",
+        "use lower-case letters, digits and dashes, a letter first",
+    )
+
+
 @runtime_checkable
 class RecordSource(Protocol):
     """The records of one source, in the form for the load generator."""
@@ -61,11 +74,11 @@ class Reference:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r".+:[A-Za-z_]\w*", self.target):
-            raise UsageError(
-                f"{self.target!r} names no object",
-                remedy='write "package.module:name" or "/path/to/file.py:name"',
-            )
+        _require(
+            re.fullmatch(r".+:[A-Za-z_]\w*", self.target),
+            f"{self.target!r} names no object",
+            'write "package.module:name" or "/path/to/file.py:name"',
+        )
 
     @property
     def is_file(self) -> bool:
@@ -113,16 +126,12 @@ class Source:
     """The payload of a record that moves event time on and contributes to no result."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"a source cannot be called {self.name!r}",
-                remedy="use lower-case letters, digits and dashes, a letter first",
-            )
-        if self.partitions < 1 or self.share <= 0:
-            raise UsageError(
-                f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
-                remedy="give it at least one partition and a share above zero",
-            )
+        _check_name(self.name, "source")
+        _require(
+            self.partitions >= 1 and self.share > 0,
+            f"source {self.name!r} has {self.partitions} partitions and share {self.share}",
+            "give it at least one partition and a share above zero",
+        )
 
 
 QUERY, TASKS = "query", "tasks"
@@ -183,52 +192,49 @@ class Workload:
     """The way to build this workload in another process; `load_workload_file` fills it in."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"a workload cannot be called {self.name!r}",
-                remedy="use lower-case letters, digits and dashes, a letter first",
-            )
+        _check_name(self.name)
         names = [source.name for source in self.sources]
-        if not names or len(set(names)) < len(names):
-            raise UsageError(
-                f"workload {self.name!r} has sources {names}",
-                remedy="give it at least one source, and every source a name of its own",
-            )
+        _require(
+            names and len(set(names)) == len(names),
+            f"workload {self.name!r} has sources {names}",
+            "give it at least one source, and every source a name of its own",
+        )
         self._check_forms()
-        if self.window_start not in self.identity or set(self.identity) & set(self.values):
-            raise UsageError(
-                f"workload {self.name!r}: identity {list(self.identity)}, values "
-                f"{list(self.values)}, window_start {self.window_start!r} do not fit together",
-                remedy="name window_start in identity, and no column in both lists",
-            )
-        if not self.values:
-            raise UsageError(
-                f"workload {self.name!r} names no value columns",
-                remedy="name at least one column that carries the result's answer in values",
-            )
+        _require(
+            self.window_start in self.identity and not set(self.identity) & set(self.values),
+            f"workload {self.name!r}: identity {list(self.identity)}, values "
+            f"{list(self.values)}, window_start {self.window_start!r} do not fit together",
+            "name window_start in identity, and no column in both lists",
+        )
+        _require(
+            self.values,
+            f"workload {self.name!r} names no value columns",
+            "name at least one column that carries the result's answer in values",
+        )
         for name in ("window_s", "slide_s", "watermark_delay_s"):
-            if getattr(self, name) <= 0:
-                raise UsageError(
-                    f"workload {self.name!r}: {name} is {getattr(self, name)}",
-                    remedy=f"give {name} a number of seconds above zero",
-                )
+            _require(
+                getattr(self, name) > 0,
+                f"workload {self.name!r}: {name} is {getattr(self, name)}",
+                f"give {name} a number of seconds above zero",
+            )
 
     def _check_forms(self) -> None:
-        if not self.forms:
-            raise UsageError(
-                f"workload {self.name!r} has no form",
-                remedy=f"give forms={{{QUERY!r}: query}}, a function query(spark, sources)",
-            )
-        if not callable(self.forms.get(QUERY, len)):
-            raise UsageError(
-                f"workload {self.name!r}: query is a {type(self.forms[QUERY]).__name__}",
-                remedy="give a function query(spark, sources) that returns a DataFrame",
-            )
-        if TASKS in self.forms and not isinstance(self.forms[TASKS], Reference):
-            raise UsageError(
-                f"workload {self.name!r}: tasks is a {type(self.forms[TASKS]).__name__}",
-                remedy="give the Reference of a function that builds a topology of tasks",
-            )
+        _require(
+            self.forms,
+            f"workload {self.name!r} has no form",
+            f"give forms={{{QUERY!r}: query}}, a function query(spark, sources)",
+        )
+        query, tasks = self.forms.get(QUERY), self.forms.get(TASKS)
+        _require(
+            QUERY not in self.forms or callable(query),
+            f"workload {self.name!r}: query is a {type(query).__name__}",
+            "give a function query(spark, sources) that returns a DataFrame",
+        )
+        _require(
+            TASKS not in self.forms or isinstance(tasks, Reference),
+            f"workload {self.name!r}: tasks is a {type(tasks).__name__}",
+            "give the Reference of a function that builds a topology of tasks",
+        )
 
     def form(self, key: str) -> Any:
         """Return the form that an engine runs; raise `UsageError` if the workload has none."""
@@ -278,11 +284,7 @@ class Entry:
     """Records per second of all sources in the paper; None where it prints none."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"a workload cannot be called {self.name!r}",
-                remedy="use lower-case letters, digits and dashes, a letter first",
-            )
+        _check_name(self.name)
 
 
 _CARRIED: dict[str, str] = {}

@@ -19,8 +19,7 @@ module                  content
 `pacing`                a node's declared speed and a link's delay, by timers
 `reading`               the content of the out topic, and the content it should have
 `contenders`            the schemes with the plans of their own planners
-`adapting`              a plan that follows the rates
-`alternating`           a plan that changes to and fro, to measure the cost of a change
+`adapting`              plans that follow the rates, or change to and fro
 `noticed`               the observations in a pass, as events of the contract
 ======================  =======================================================================
 

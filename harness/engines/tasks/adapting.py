@@ -1,4 +1,4 @@
-"""A plan that follows the load: rates are measured, the planner is called again, replicas move.
+"""Plans that change during a pass: with the load (`Adapting`), or to and fro (`Alternating`).
 
 The rates are those at the sources: how fast the ends of their partitions move. When the rates have
 drifted, the cheapest change of the running plan that is good enough at the new ones is looked for
@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.planning.adaptation import adapt
+from harness.planning.base import flags
+from harness.topology.fidelity import Evaluator, Objective
 from harness.topology.model import Topology
 
 DRIFT = 0.2
@@ -108,8 +111,38 @@ def drifted(planned: Mapping[int, float] | None, rates: Mapping[int, float]) -> 
     return any(abs(now - was) > DRIFT * max(was, now) for was, now in shares)
 
 
-class Adapting:
-    """Looks at the rates every so often and adapts the plan. Use it as a context manager."""
+class Changing(ABC):
+    """A plan that changes during a pass. Use it as a context manager around the pass."""
+
+    def __init__(
+        self, topology: Topology, apply: Callable[[tuple[int, ...]], None], every_s: float
+    ) -> None:
+        """``apply`` puts a plan in force; the plan is looked at every ``every_s``."""
+        self._topology, self._apply, self._every_s = topology, apply, every_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="change the plan", daemon=True)
+        self.done: list[Adaptation] = []
+        """The changes so far, in order."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._every_s):
+            self._look()
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Change the plan if it is time."""
+
+
+class Adapting(Changing):
+    """A plan that follows the measured rates."""
 
     def __init__(
         self,
@@ -121,31 +154,21 @@ class Adapting:
         budget: int,
         every_s: float,
     ) -> None:
-        """``apply`` puts a plan in force; ``budget`` is in the topology's resource units."""
-        self._topology, self._rates, self._apply = topology, rates, apply
-        self._plan, self._budget, self._every_s = plan, budget, every_s
+        """``budget`` is in the topology's resource units."""
+        super().__init__(topology, apply, every_s)
+        self._rates, self._plan, self._budget = rates, plan, budget
         self._planned_for: dict[int, float] | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="adapt the plan", daemon=True)
-        self.done: list[Adaptation] = []
-        """The changes so far."""
         self.asked = 0
         """The number of calls of the planner."""
 
-    def __enter__(self) -> Adapting:
-        self._thread.start()
-        return self
-
     def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+        super().__exit__()
         self._rates.close()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._every_s):
-            rates = self._rates.look()
-            if rates is not None:
-                self.step(rates)
+    def _look(self) -> None:
+        rates = self._rates.look()
+        if rates is not None:
+            self.step(rates)
 
     def step(self, rates: dict[int, float]) -> None:
         """Call the planner if these rates differ from those of its last call; apply its plan."""
@@ -170,5 +193,52 @@ class Adapting:
                 cost=change.cost,
                 value_before=change.value_before,
                 value_after=change.value_after,
+            )
+        )
+
+
+class Alternating(Changing):
+    """A plan that changes to and fro, at any rates, to measure the cost of a change.
+
+    Every so often the replicas of one half of the plan's tasks are retired and those of the other
+    half started from checkpoints. The notes give the cost of orders, readers and checkpoints on
+    this machine (`Noticed.adapted`), and the simulator uses these costs, none of which is of a
+    recovery.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        apply: Callable[[tuple[int, ...]], None],
+        *,
+        plan: tuple[int, ...],
+        every_s: float,
+    ) -> None:
+        """At first all of ``plan`` is replicated."""
+        assert len(plan) > 1, "one task cannot take turns"
+        super().__init__(topology, apply, every_s)
+        self._halves, self._plan = (plan[::2], plan[1::2]), plan
+
+    def _look(self) -> None:
+        self.step()
+
+    def step(self) -> None:
+        """Change to the other half now."""
+        before, after = self._plan, self._halves[len(self.done) % 2]
+        started = tuple(task for task in after if task not in before)
+        topology, evaluator = self._topology, Evaluator(self._topology, Objective.OF)
+        at_us = time.monotonic_ns() // 1000
+        self._apply(after)
+        self._plan = after
+        self.done.append(
+            Adaptation(
+                at_us=at_us,
+                rates={},
+                retired=tuple(task for task in before if task not in after),
+                started=started,
+                plan=after,
+                cost=int(topology.costs[list(started)].sum()),
+                value_before=evaluator.value(flags(topology, before)),
+                value_after=evaluator.value(flags(topology, after)),
             )
         )

@@ -13,8 +13,7 @@ import pandas as pd
 
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
 from harness.engines.base import ClusterNeeds, Engine, EngineKind, Event, Scored, Setup, Work
-from harness.engines.tasks.adapting import Adapting, SourceRates
-from harness.engines.tasks.alternating import Alternating
+from harness.engines.tasks.adapting import Adapting, Alternating, Changing, SourceRates
 from harness.engines.tasks.choices import (
     infos,
     late_of,
@@ -60,7 +59,7 @@ class TaskEngine:
         self._topics = ExitStack()
         self._meanwhile = ExitStack()
         """Threads that run during a pass."""
-        self.adapting: Adapting | Alternating | None = None
+        self.adapting: Changing | None = None
         """The part that changes the plan of this pass, if any."""
         self._began = 0
         """The number of coordinator events before the pass."""
@@ -270,7 +269,7 @@ class TaskEngine:
             links=links_of(given, nodes),
         )
 
-    def _adapt(self, work: Work, job: Job) -> Adapting | Alternating | None:
+    def _adapt(self, work: Work, job: Job) -> Changing | None:
         """Start to adapt or alternate the plan where the setup has that.
 
         Raises `UsageError` where there is nothing to change.

@@ -9,7 +9,7 @@ import pytest
 
 from harness.cluster.base import Node
 from harness.engines.base import EventKind
-from harness.engines.tasks.alternating import Alternating
+from harness.engines.tasks.adapting import Alternating
 from harness.engines.tasks.noticed import Noticed
 from harness.hosting.restoration import Noted
 from harness.protocol.effects import CopyEvent, NoteCopy
