@@ -122,20 +122,6 @@ def test_a_run_without_failures_equals_its_twin_and_the_truth(
 
 
 @pytest.mark.slow
-def test_a_failure_that_is_waited_out_is_noticed_and_loses_nothing(
-    measured: Callable[..., Outcome],
-) -> None:
-    outcome = measured("wait", KILL)
-    assert outcome.values["kills_done"] == 1
-    assert outcome.values["output_equals_truth"], outcome.values["difference_from_truth"]
-    incidents = outcome.series["incidents"]
-    assert incidents["event"].tolist() == ["detected", "recovered"]
-    assert set(incidents["target"]) == {"r1n1"}
-    assert incidents["at_s"].is_monotonic_increasing
-    assert {"r1n1", "toy"} == set(outcome.series["usage"]["who"])
-
-
-@pytest.mark.slow
 def test_tentative_results_that_are_corrected_equal_the_twin(
     measured: Callable[..., Outcome],
 ) -> None:

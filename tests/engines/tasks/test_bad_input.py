@@ -65,7 +65,7 @@ def test_an_operator_that_raises_is_one_message(engine: TaskEngine, tmp_path: Pa
 OWN = """
 import os
 
-from workloads.base import TASKS, Reference
+from workloads.base import Reference
 from workloads.wordcount import program, word_count
 
 if os.environ.get("FAULTLINE_WORKER") == {unlucky!r}:
