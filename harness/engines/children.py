@@ -1,4 +1,7 @@
-"""Resource usage of an engine's own processes."""
+"""Resource usage of an engine's own processes.
+
+Tests: ``tests/engines/test_contract.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Topics of one pass: made before it, deleted after it."""
+"""Topics of one pass: made before it, deleted after it.
+
+Tests: ``tests/engines/test_contract.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Durations as Spark's SQL and the operators write them."""
+"""Durations as Spark's SQL and the operators write them.
+
+Tests: ``tests/workloads/test_agreement.py``.
+"""
 
 from __future__ import annotations
 

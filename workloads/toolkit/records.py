@@ -1,4 +1,7 @@
-"""Records taken apart by Spark, without losing the ones that only move event time."""
+"""Records taken apart by Spark, without losing the ones that only move event time.
+
+Tests: ``tests/workloads/test_streaming.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
 """The process of one application: a Spark driver that follows orders on its standard input.
 
 The first line is its configuration, every further one a command; both are JSON. What happens
-goes back as one JSON object a line. Credentials come this way too, so they stand neither on a
+goes back as one JSON object a line. Credentials come this way too, so they are neither on a
 command line nor in a file of this process. End of input means that the harness is gone: the
 process ends, and the executors with it.
+
+Tests: ``tests/engines/test_contract.py``.
 """
 
 from __future__ import annotations

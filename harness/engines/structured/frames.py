@@ -1,4 +1,7 @@
-"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink."""
+"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink.
+
+Tests: ``tests/engines/test_contract.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One authenticated connection per node to the coordinator, in JSON frames.
 
-A frame is four bytes of length (big-endian) and so many bytes of JSON. Before the first one both
+A frame is four bytes of length (big-endian) and as many bytes of JSON. Before the first one both
 sides prove that they know the run's secret, each by an HMAC over the other's random challenge
 and its own role, so a proof can be neither repeated nor reflected. Nothing is unpickled.
 

@@ -3,6 +3,8 @@
 A copy's reader is positioned before the copy exists, so that no answer to its first requests can be
 missed. A sink follows its own output partition: a claim or a publication is answered once it has
 been read back, by the rules of every reader.
+
+Tests: ``tests/engines/tasks/test_live.py``.
 """
 
 from __future__ import annotations

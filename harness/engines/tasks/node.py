@@ -3,6 +3,8 @@
 It connects to the coordinator, is given a `Job`, and hosts it (`hosted`) until the next one.
 It lives in a Spark task (`run_node`), which says nothing to Spark until it ends. Its boot number
 comes from Redis, so that a task that Spark starts again on its own is a new life.
+
+Tests: ``tests/engines/tasks/test_live.py``.
 """
 
 from __future__ import annotations

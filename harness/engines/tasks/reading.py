@@ -1,4 +1,7 @@
-"""The content of the out topic by the rules of every reader, and the content it should have."""
+"""The content of the out topic by the rules of every reader, and the content it should have.
+
+Tests: ``tests/engines/tasks/test_endure.py``.
+"""
 
 from __future__ import annotations
 

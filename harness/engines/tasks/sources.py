@@ -1,6 +1,6 @@
 """A source's partition, cut into batches by the records' intended time.
 
-Batch b is complete when a record from behind its end has come: within a partition records stand in
+Batch b is complete when a record from behind its end has come: within a partition records are in
 the order of their time, and the load generator marks every batch's end.
 """
 

@@ -83,7 +83,7 @@ def apart(plan: Sequence[int]) -> list[int]:
 
 
 AFTER_A_CHANGE = {("active", "world-cup"), ("ppa", "word-count")}
-"""Replicas alone, and replicas beside checkpoints; `test_live` kills under contenders in turn."""
+"""Replicas alone, and replicas with checkpoints; `test_live` kills under contenders in turn."""
 
 
 @pytest.mark.parametrize(
