@@ -25,6 +25,7 @@ from harness.cluster.local.cluster import LocalCluster
 from harness.engines.base import Engine, Setup
 from harness.engines.structured.driver import PARTS
 from harness.engines.structured.engine import running_applications
+from harness.engines.structured.parameters import StockParameters
 from harness.failures.schedule import NO_FAILURES
 from harness.judging.passes import Pass, PassPlan, PassRecord
 from harness.load.profile import RateProfile
@@ -163,7 +164,9 @@ def run(name: str, variant: Variant, cluster: LocalCluster, pieces: int) -> Iter
         for option in ("spark.executor.extraJavaOptions", "spark.driver.extraJavaOptions")
     }
     parameters = {**(java if variant.java else {}), **variant.conf}
-    with running_applications(cluster, Setup(scheme="checkpoint", parameters=parameters)) as engine:
+    with running_applications(
+        cluster, Setup(scheme="checkpoint", parameters=StockParameters(conf=parameters))
+    ) as engine:
         for load_s, interval_s in [(PIECE_S, 0.1)] * pieces + [(STEADY_S, STEADY_INTERVAL_S)]:
             yield measured(name, once(cluster, engine, load_s, interval_s), interval_s)
 

@@ -1,8 +1,8 @@
-"""How every generator here is random by position: records come in blocks with seeds of their own.
+"""Random records by position: they come in blocks with seeds of their own.
 
-A record depends on (seed, partition, index) alone, never on earlier calls, so a load generator
-may start anywhere and a second process makes the same records. Drawing a block of thousands at
-once keeps that affordable: the seed of a block costs as much as a hundred records.
+A record depends on (seed, partition, index) alone, never on earlier calls, so a load generator may
+start anywhere and a second process makes the same records. Drawing a block of thousands at once
+keeps that affordable: the seed of a block costs as much as a hundred records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BlockSource(ABC):
     def draw(
         self, random: np.random.Generator, partition: int, indices: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """The records of ``partition`` at ``indices`` (consecutive), one array item each.
+        """Return the records of ``partition`` at ``indices`` (consecutive), one array item each.
 
         Items are encoded already: a structured dtype, or rows of bytes viewed as one void.
         """
@@ -41,7 +41,7 @@ class BlockSource(ABC):
         return self.draw(random, partition, indices)
 
     def records(self, partition: int, start_index: int, count: int) -> NDArray[Any]:
-        """Records ``start_index`` to ``start_index + count`` of ``partition`` as an array."""
+        """Return ``count`` records of ``partition`` from ``start_index`` on as an array."""
         first, last = start_index // self._size, (start_index + count - 1) // self._size
         blocks = [self._cached(partition, block) for block in range(first, max(first, last) + 1)]
         joined = blocks[0] if len(blocks) == 1 else _join(blocks)
@@ -49,7 +49,7 @@ class BlockSource(ABC):
         return joined[offset : offset + count]
 
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
-        """The same records as the values that go to the wire."""
+        """Return the same records as the values on the wire."""
         return as_payloads(self.records(partition, start_index, count))
 
 
@@ -71,9 +71,9 @@ def as_payloads(records: NDArray[Any]) -> list[bytes]:
 
 
 def balanced(weights: NDArray[np.float64], parts: int) -> NDArray[np.int64]:
-    """A part (0 to ``parts`` − 1) for every weight, so that the parts weigh about the same.
+    """Return a part (0 to ``parts`` − 1) for every weight, so that the parts weigh about the same.
 
-    Heaviest first, each to the part that weighs least so far; ties go to the lower number.
+    The heaviest is first, each goes to the lightest part so far; ties go to the lower number.
     """
     assignment = np.zeros(len(weights), dtype=np.int64)
     loads = np.zeros(parts)

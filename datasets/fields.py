@@ -25,11 +25,11 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """How many bytes a record is long, commas included."""
+        """The length of a record in bytes, commas included."""
         return sum(self.widths.values()) + len(self.widths) - 1
 
     def start(self, name: str) -> int:
-        """The position of a field's first digit, from 0."""
+        """Return the position of a field's first digit, from 0."""
         names = list(self.widths)
         before = names[: names.index(name)]
         return sum(self.widths[other] + 1 for other in before)
@@ -57,9 +57,9 @@ class Layout:
         return text.view(f"V{self.size}").reshape(rows)
 
     def decode(self, values: Sequence[bytes] | NDArray[np.uint8]) -> dict[str, NDArray[np.int64]]:
-        """The columns of these records: bytes objects, or one array of shape ``(n, size)``.
+        """Return the columns of these records: bytes objects, or one array of shape ``(n, size)``.
 
-        The records must be whole: leave out markers, and whatever else has another length, before.
+        The records must be whole: leave out markers and other lengths before.
         """
         if isinstance(values, np.ndarray):
             text = values.reshape(-1, self.size)

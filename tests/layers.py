@@ -43,7 +43,7 @@ LAYERS: Sequence[tuple[Sequence[str], str]] = (
     ),
     (["harness.cluster"], "backends: real servers and ways to break them (`docs/clusters.md`)"),
     (["harness.environment"], "finds or fetches Java, Redis and the jars; `doctor`"),
-    (["workloads"], "what is run: one file a workload, as a query and as tasks"),
+    (["workloads"], "what is run: one file a workload, with a form for each kind of engine"),
     (["datasets"], "the input of workloads: generators, and readers of real data"),
     (
         ["harness.protocol", "harness.planning"],

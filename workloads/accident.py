@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from datasets.accident import REPORT, SENSOR_ERROR_KMH
 from harness.topology.model import Edge, Operator, Topology
-from workloads.base import Contributions, Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Contributions, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -65,9 +65,9 @@ def accidents(
     epsilon_kmh: int = SENSOR_ERROR_KMH,
     aggregators: int | None = None,
 ) -> Workload:
-    """Accident detection over simulated roads, one partition each; send at ``partitions`` ×
-    ``cars`` records a second for real time (the paper's 1,400/s).
+    """Detect accidents on simulated roads, one partition each.
 
+    Send at ``partitions`` × ``cars`` records a second for real time (the paper's 1,400/s).
     ``start_s`` seconds of traffic have passed when the run begins; accidents take a while to come.
     ``aggregators`` is for the topology of tasks (`program`).
     """
@@ -81,7 +81,17 @@ def accidents(
                 partitions=partitions,
             )
         ],
-        query=_query(epsilon_kmh),
+        forms={
+            QUERY: _query(epsilon_kmh),
+            TASKS: Reference(
+                target="workloads.accident:program",
+                parameters={
+                    "filters": partitions,
+                    "aggregators": aggregators,
+                    "epsilon_kmh": epsilon_kmh,
+                },
+            ),
+        },
         identity=["window_start", "location"],
         values=["car_ids"],
         window_start="window_start",
@@ -95,14 +105,6 @@ def accidents(
         reference=Reference(
             target="workloads.accident:accidents",
             parameters={**shape, "epsilon_kmh": epsilon_kmh, "aggregators": aggregators},
-        ),
-        program=Reference(
-            target="workloads.accident:program",
-            parameters={
-                "filters": partitions,
-                "aggregators": aggregators,
-                "epsilon_kmh": epsilon_kmh,
-            },
         ),
     )
 
@@ -126,7 +128,7 @@ def _query(epsilon_kmh: int) -> Query:
 
 
 def _standing_cars() -> Column:
-    """A car that was seen standing at a location."""
+    """Return the cars that were seen standing at a location."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.transform(F.split("car_ids", " "), lambda car: F.concat_ws(" ", "location", car))

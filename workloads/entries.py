@@ -34,7 +34,7 @@ def all_workloads() -> Mapping[str, Entry]:
 
 
 def workload_entry(name: str) -> Entry:
-    """The workload called ``name``; `UsageError` if there is none."""
+    """Return the workload called ``name``; raise `UsageError` if there is none."""
     known = all_workloads()
     if name not in known:
         raise UsageError(f"no workload is called {name!r}", remedy=did_you_mean(name, known))

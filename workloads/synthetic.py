@@ -24,7 +24,7 @@ from datasets.blocks import BlockSource
 from datasets.fields import Layout
 from harness.errors import UsageError
 from harness.topology.named import recovery
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -79,8 +79,10 @@ def synthetic(
     slide_s: float = 1,
     watermark_delay_s: float = 1,
 ) -> Workload:
-    """A chain of ``levels`` sliding sums over 2^``levels`` source partitions with ``keys`` keys
-    each; send 2 × ``keys`` tuples a second to each partition for selectivity 0.5."""
+    """Sum in a chain of ``levels`` sliding windows over 2^``levels`` partitions of ``keys`` keys.
+
+    Send 2 × ``keys`` tuples a second to each partition for selectivity 0.5.
+    """
     if levels < 1:
         raise UsageError(f"{levels} levels", remedy="give at least one level")
     parameters = {
@@ -98,7 +100,10 @@ def synthetic(
     return Workload(
         name="synthetic",
         sources=[Source(name="tuples", records=tuples, partitions=2**levels)],
-        query=_query(levels, window_s, slide_s, watermark_delay_s),
+        forms={
+            QUERY: _query(levels, window_s, slide_s, watermark_delay_s),
+            TASKS: Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
+        },
         identity=["window_start", "key"],
         values=["amount"],
         window_start="window_start",
@@ -107,7 +112,6 @@ def synthetic(
         watermark_delay_s=watermark_delay_s,
         windows_in_a_row=levels,
         reference=Reference(target="workloads.synthetic:synthetic", parameters=parameters),
-        program=Reference(target="workloads.synthetic:program", parameters={"levels": levels}),
     )
 
 
@@ -130,7 +134,7 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 
 
 def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> TableProgram:
-    """The recovery topology (`harness.topology.named.recovery`) with code for its tasks.
+    """Return the recovery topology (`harness.topology.named.recovery`) with code for its tasks.
 
     ``rate`` is tuples a second of all sources together, 1,000 for each by default.
     """
@@ -164,8 +168,11 @@ class ReadTuples(TableTask):
 
 
 class WindowSum(PaneTask):
-    """Sums per key over the window, once a slide. ``halve`` makes keys 2k and 2k + 1 one;
-    ``final`` gives results with their window instead of tuples for another level."""
+    """Sums per key over the window, once a slide.
+
+    ``halve`` makes keys 2k and 2k + 1 one; ``final`` gives results with their window instead of
+    tuples for another level.
+    """
 
     schema = KEYED
 

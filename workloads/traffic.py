@@ -27,7 +27,7 @@ from datasets.traffic import LOCATION, REPORT, Population
 from harness.errors import UsageError
 from harness.topology.model import Edge, Operator, Topology
 from harness.topology.partitioning import Partitioning
-from workloads.base import Entry, Query, Reference, Source, Workload
+from workloads.base import QUERY, TASKS, Entry, Query, Reference, Source, Workload
 from workloads.toolkit.durations import interval
 from workloads.toolkit.operators import (
     SOURCE_SCHEMA,
@@ -68,8 +68,11 @@ def traffic_jams(
     watermark_delay_s: float = 1,
     slow_kmh: int = SLOW_KMH,
 ) -> Workload:
-    """Q2 over generated traffic; send at `Population.location_rate` + `Population.report_rate`
-    records a second in all for the papers' clock (20,098/s with 100,000 users)."""
+    """Run Q2 over generated traffic.
+
+    Send at `Population.location_rate` + `Population.report_rate` records a second in all for the
+    papers' clock (20,098/s with 100,000 users).
+    """
     parameters = {
         "seed": seed,
         "users": users,
@@ -103,7 +106,18 @@ def traffic_jams(
                 share=population.report_rate,
             ),
         ],
-        query=_query(window_s, slide_s, watermark_delay_s, slow_kmh),
+        forms={
+            QUERY: _query(window_s, slide_s, watermark_delay_s, slow_kmh),
+            TASKS: Reference(
+                target="workloads.traffic:program",
+                parameters={
+                    "users": users,
+                    "segments": segments,
+                    "partitions": partitions,
+                    "slow_kmh": slow_kmh,
+                },
+            ),
+        },
         identity=["window_start"],
         values=["incidents"],
         window_start="window_start",
@@ -113,15 +127,6 @@ def traffic_jams(
         members=_incidents,
         members_of=lambda row: set(parse_incidents(row["incidents"])),
         reference=Reference(target="workloads.traffic:traffic_jams", parameters=parameters),
-        program=Reference(
-            target="workloads.traffic:program",
-            parameters={
-                "users": users,
-                "segments": segments,
-                "partitions": partitions,
-                "slow_kmh": slow_kmh,
-            },
-        ),
     )
 
 
@@ -161,14 +166,14 @@ def _query(window_s: float, slide_s: float, watermark_delay_s: float, slow_kmh: 
 
 
 def _incidents() -> Column:
-    """|I_T ∩ I_A| counts incidents."""
+    """Return the members for |I_T ∩ I_A|: incidents."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.split("incidents", " ")
 
 
 def parse_incidents(text: str) -> list[int]:
-    """The incidents of a result."""
+    """Return the incidents of a result."""
     return [int(number) for number in text.split()]
 
 
@@ -184,11 +189,11 @@ def program(
     partitions: int = 4,
     slow_kmh: int = SLOW_KMH,
 ) -> TableProgram:
-    """Q2 as tasks: O1, O2 and O3 with one task per partition (a segment is in the same one
-    everywhere), O4 with one. The papers' degrees are lost.
+    """Return Q2 as tasks.
 
-    ``rate`` is records per second in all, by default that of the papers' clock, spread evenly as
-    segments are dealt out by their users.
+    O1, O2 and O3 have one task per partition (a segment is in the same one everywhere), O4 has one.
+    The papers' degrees are lost. ``rate`` is records per second in all, by default that of the
+    papers' clock, spread evenly as segments are dealt out by their users.
     """
     population = Population(users=users, segments=segments, partitions=partitions)
     tasks, clock = partitions, population.location_rate + population.report_rate
@@ -243,7 +248,7 @@ def program(
 
 
 def _columns(inputs: Sequence[pa.Table], layout: Layout) -> tuple[Ints, dict[str, Ints]]:
-    """The times in µs and the fields of the whole records among ``inputs``."""
+    """Return the times in µs and the fields of the whole records among ``inputs``."""
     rows, raw = whole_records(joined(inputs, SOURCE_SCHEMA), layout.size)
     return numbers(rows, "timestamp"), layout.decode(raw)
 

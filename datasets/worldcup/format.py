@@ -80,17 +80,17 @@ class Impossible:
     """A record that no log of the archive can hold."""
 
     index: int
-    """Where it is among the records that were looked at."""
+    """Its place among the examined records."""
     reason: str
 
 
 def first_impossible(
     records: Records, *, range_s: tuple[int, int], not_before_s: int
 ) -> Impossible | None:
-    """The first record with an impossible field, or None.
+    """Return the first record with an impossible field, or None.
 
-    ``not_before_s`` is the timestamp of the record before the first one: a log only moves
-    forward in time.
+    ``not_before_s`` is the timestamp of the record before the first one: a log only moves forward
+    in time.
     """
     timestamps = records["timestamp"].astype(np.int64)
     backwards = np.empty(len(records), dtype=bool)

@@ -27,7 +27,7 @@ _STATUS = np.array([code or 0 for code in STATUS_CODES], dtype=np.int16)
 
 
 def to_arrow(records: Records, *, day: int | None, part: int | None) -> pa.RecordBatch:
-    """``records`` as a batch of the columns of `SCHEMA`."""
+    """Return ``records`` as a batch of the columns of `SCHEMA`."""
     size = records["size"].astype(np.int64)
     status_index = records["status"] & 0x3F
     status = _STATUS[status_index]

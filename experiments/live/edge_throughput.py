@@ -10,8 +10,6 @@ whole input, and can be counted.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +30,7 @@ from experiments.live._topology import SPEC, kept
 from harness.claims import Verdict
 from harness.cluster.base import Action
 from harness.engines.base import Setup
+from harness.engines.tasks.parameters import Links, TaskParameters
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.judging.run import LiveRun, Variant, measure_each, together
@@ -87,40 +86,31 @@ def setup(deployment: Deployment) -> Setup:
         slots[deployment.node(name)] += 1
         if name in useful:
             slots[deployment.node(replica_of(name))] += 1
-    given: dict[str, str | float] = {
-        "plan": _text(plan),
-        "placement": _text(deployment.node(name) for name in TASKS),
-        "replicas_at": ",".join(
-            f"{number}:{deployment.node(replica_of(TASKS[number]))}" for number in plan
-        ),
-        "slots": _text(slots),
-        "checkpoint_s": float(CHECKPOINT_S),
-        "restart_s": HEARTBEAT_TIMEOUT_S + RESTART_S,
-        "links": links(deployment),
-    }
-    return Setup(scheme="ppa", parameters={n: value for n, value in given.items() if value != ""})
+    given = TaskParameters(
+        plan=plan,
+        placement=[deployment.node(name) for name in TASKS],
+        replicas_at={number: deployment.node(replica_of(TASKS[number])) for number in plan},
+        slots=slots,
+        checkpoint_s=float(CHECKPOINT_S),
+        restart_s=HEARTBEAT_TIMEOUT_S + RESTART_S,
+        links=links(deployment),
+    )
+    return Setup(scheme="ppa", parameters=given)
 
 
-def _text(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
-def links(deployment: Deployment) -> str:
+def links(deployment: Deployment) -> Links:
     """The testbed's delays and bandwidth; the coordinator is on the master. The cluster's other
     nodes host nothing and stand where the master is."""
     network = deployment.network
     names = [node.name for node in network.nodes]
     spare = [MASTER] * (len(SPEC.node_names) - len(names))
     places = [*names, *spare, MASTER]
-    store = deployment.placement[STORE]
-    return json.dumps(
-        {
-            "pairs_us": [
-                [round(network.latency_s(one, other) * 1e6) for other in places] for one in places
-            ],
-            "store_us": [round(network.latency_s(one, store) * 1e6) for one in places[:-1]],
-            "bytes_per_s": BYTES_PER_S,
-        }
+    return Links.between(
+        places[:-1],
+        network.latency_s,
+        coordinator=MASTER,
+        store=deployment.placement[STORE],
+        bytes_per_s=BYTES_PER_S,
     )
 
 

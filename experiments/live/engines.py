@@ -17,8 +17,8 @@ Latency counts from the end of a result's window, for both: what a user waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -37,6 +37,8 @@ from experiments.live._rates import (
 from experiments.live._six_nodes import KEPT, warm
 from harness.claims import ClaimKind, Verdict
 from harness.claims.legacy import at_most
+from harness.engines.structured.parameters import StockParameters
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
@@ -79,10 +81,10 @@ def point(
 def run(point: Point, context: Context) -> Outcome:
     """One engine at one rate, or one scheme under kills."""
     stock, recovery = point["engine"] == STRUCTURED, point["part"] == "recovery"
-    parameters: Mapping[str, Any] = (
-        STOCK[str(point["settings"])]
+    parameters = (
+        StockParameters(conf=STOCK[str(point["settings"])])
         if stock
-        else {"checkpoint_s": CHECKPOINT_S, "notes_progress": recovery}
+        else TaskParameters(checkpoint_s=CHECKPOINT_S, notes_progress=recovery)
     )
     engine, cluster = warm(str(point["engine"]), str(point["scheme"]), parameters, context)
     workload = workload_named(str(point["workload"]))

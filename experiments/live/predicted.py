@@ -26,6 +26,7 @@ from experiments.live._measured_costs import (
 from experiments.live._rates import WATERMARK_S
 from experiments.live._six_nodes import kept, warm
 from harness.claims import ClaimKind, Verdict
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, SKY, not_measured, plain_ticks
 from harness.measurement import Context, Measurement, Origin, Scheduling
@@ -73,7 +74,7 @@ def run(point: Point, context: Context) -> Outcome:
     """One scheme at one rate: costs, live kills, simulated kills."""
     rate_per_s = float(str(point["rate_per_s"]))
     costs = _costs(context, rate_per_s)
-    parameters = {"checkpoint_s": CHECKPOINT_S}
+    parameters = TaskParameters(checkpoint_s=CHECKPOINT_S)
     engine, cluster = warm("tasks", str(point["scheme"]), parameters, context)
     kills = KILLS[context.profile]
     outcome = measure_kills(
@@ -110,11 +111,9 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
-    parameters = {
-        "checkpoint_s": CHECKPOINT_S,
-        "alternate_s": TURN_S,
-        "plan": ",".join(map(str, replicated)),
-    }
+    parameters = TaskParameters(
+        checkpoint_s=CHECKPOINT_S, alternate_s=TURN_S, plan=tuple(replicated)
+    )
     engine, cluster = warm("tasks", "rppg", parameters, context)
     directory = cluster.scratch(f"costs-{context.directory.name}")
     plan = PassPlan(

@@ -18,6 +18,7 @@ import pandas as pd
 
 from harness.claims import ClaimKind, Verdict
 from harness.claims.legacy import at_most
+from harness.engines.tasks.parameters import TaskParameters
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREEN, GREY, ORANGE, VERMILION
 from harness.measurement import Context, Measurement, Origin
@@ -72,7 +73,7 @@ def run(point: Point, context: Context) -> Outcome:
     setup = Setup(
         scheme="active",
         brief=context.profile is Profile.SMOKE,
-        parameters={"notes_progress": False},
+        parameters=TaskParameters(notes_progress=False),
     )
     began = time.monotonic()
     with find_engine("tasks").open(setup, cluster) as engine:

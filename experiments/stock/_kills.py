@@ -26,6 +26,7 @@ from experiments.stock._scale import (
 from harness.claims import ClaimKind, Verdict
 from harness.cluster.base import Node
 from harness.engines.base import Setup
+from harness.engines.structured.parameters import StockParameters
 from harness.failures.files import read_schedule
 from harness.failures.generators import in_turn, random_target
 from harness.failures.schedule import Schedule
@@ -132,7 +133,7 @@ def run_kill(
         setup=Setup(
             scheme=str(point["scheme"]),
             brief=context.profile is Profile.SMOKE,
-            parameters=spark_conf(context.options),
+            parameters=StockParameters(conf=spark_conf(context.options)),
         ),
         interval_s=interval,
         rate_per_s=rate_per_s,

@@ -24,6 +24,7 @@ from scipy.optimize import nnls
 from experiments.ppa import _latency, _recovery
 from harness.advice.job import ASSUMED
 from harness.errors import UsageError
+from harness.protocol.schemes import SCHEMES
 from harness.results.library import Library
 from harness.results.record import OK
 
@@ -33,12 +34,17 @@ FEWEST_RUNS = 4
 
 
 class SchemeName(StrEnum):
-    """The schemes that are compared."""
+    """The compared schemes, by their labels."""
 
-    REPLAY = "source replay"
-    CHECKPOINT = "checkpoint"
-    PPA = "PPA"
-    ACTIVE = "active replication"
+    REPLAY = SCHEMES["replay"].label
+    CHECKPOINT = SCHEMES["checkpoint"].label
+    PPA = SCHEMES["ppa"].label
+    ACTIVE = SCHEMES["active"].label
+
+    @property
+    def key(self) -> str:
+        """The scheme's name in `harness.protocol.schemes`."""
+        return self.name.lower()
 
 
 class FailureKind(StrEnum):

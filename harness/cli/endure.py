@@ -123,7 +123,7 @@ def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> l
     """Return the chosen workloads. Raises `UsageError` for a scheme or a workload that is unfit."""
     from harness.endurance.draw import workloads_for
     from harness.engines.tasks.contenders import CONTENDERS
-    from workloads.base import load_workload_file
+    from workloads.base import TASKS, load_workload_file
 
     for name in contenders:
         if name not in CONTENDERS:
@@ -136,9 +136,5 @@ def _workloads(contenders: Sequence[str], chosen: Sequence[str], seed: int) -> l
     if named or not files:
         workloads += workloads_for(named, seed)
     for workload in workloads:
-        if workload.program is None:
-            raise UsageError(
-                f"workload {workload.name!r} has no topology of tasks, only a query",
-                remedy="give it a program (docs/own-workload.md)",
-            )
+        workload.form(TASKS)
     return workloads

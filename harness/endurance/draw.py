@@ -15,10 +15,11 @@ from typing import Any
 from harness.cluster.base import Node
 from harness.endurance.trial import Disturb, Disturbance
 from harness.engines.base import Setup
-from harness.engines.tasks.choices import scheme_of
+from harness.engines.tasks.choices import parameters_of, scheme_of
 from harness.engines.tasks.contenders import setup_of
 from harness.engines.tasks.job import wiring_for
 from harness.engines.tasks.pacing import US_PER_S
+from harness.engines.tasks.parameters import TaskParameters
 from harness.seeds import derive_seed
 from workloads.base import Workload
 from workloads.entries import workload_entry
@@ -73,9 +74,9 @@ class Choice:
     away_s: float
     tight: bool
 
-    def setup(self, nodes: Sequence[Node], rate_per_s: float, base: Setup) -> Setup:
-        """With ``base``'s parameters where nothing is chosen here."""
-        parameters = {**base.parameters, "restart_s": self.away_s}
+    def setup(self, nodes: Sequence[Node], rate_per_s: float, base: TaskParameters) -> Setup:
+        """Return the setup: ``base`` with this choice's own parameters."""
+        parameters = replace(base, restart_s=self.away_s)
         setup = setup_of(
             self.contender, self.workload, nodes, rate_per_s=rate_per_s, parameters=parameters
         )
@@ -84,7 +85,7 @@ class Choice:
         wiring = wiring_for(self.workload, US_PER_S, {})
         copies = len(wiring.names) + len(scheme_of(setup, wiring, 1.0).replicated)
         slots = max(math.ceil(copies / len(nodes)), _most_planned(setup))
-        return replace(setup, parameters={**setup.parameters, "slots": slots})
+        return replace(setup, parameters=replace(parameters_of(setup), slots=slots))
 
     def __str__(self) -> str:
         tight = ", no slot to spare" if self.tight else ""
@@ -94,9 +95,7 @@ class Choice:
 
 def _most_planned(setup: Setup) -> int:
     """How many primaries the placement puts on one node; without one they are dealt out."""
-    placed = Counter(str(setup.parameters.get("placement", "")).split(","))
-    placed.pop("", None)
-    return max(placed.values(), default=0)
+    return max(Counter(parameters_of(setup).placement).values(), default=0)
 
 
 def choose(

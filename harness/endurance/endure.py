@@ -10,7 +10,7 @@ machine's, and the reason to do it a thousand times.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,13 +18,12 @@ from harness.cluster.base import Action
 from harness.cluster.run_directory import read_journal
 from harness.endurance.draw import RUN_S, SERVERS, Choice, choose, schedule
 from harness.endurance.trial import Disturbance, Trial, Verdict
-from harness.engines.base import Setup
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.engine import TaskEngine
-from harness.results.record import Scalar
+from harness.engines.tasks.parameters import TaskParameters
 from workloads.base import Workload
 
-PARAMETERS: Mapping[str, Scalar] = {"checkpoint_s": 2.0}
+PARAMETERS = TaskParameters(checkpoint_s=2.0)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,8 +105,7 @@ class Endurance:
         """The pass of that number, from 0. Racks are cut off, too, where the cluster can do it."""
         engine = self.engine
         chosen = choose(self.seed, number, self.workloads, self.contenders)
-        base = Setup(scheme="checkpoint", parameters=PARAMETERS)
-        engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, base)
+        engine.setup = chosen.setup(engine.fleet.nodes, self.rate_per_s, PARAMETERS)
         engine.check()
         planned = self._planned(number, chosen)
         name = f"pass {number + 1}, {chosen}"

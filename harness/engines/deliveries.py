@@ -1,7 +1,7 @@
-"""What an engine delivered, as it stands in the out topic and as the judge reads it.
+"""Results of an engine, as they are in the out topic and as the judge reads them.
 
-A result travels as a JSON object, with the copy that made it in a header. Every engine writes
-this form, so that one reader serves all of them.
+A result travels as a JSON object, with the number of its copy in a header. Every engine writes this
+form, so that one reader serves all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COPY_HEADER = "copy"
 
 
 def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
-    """The results in these values, a row each, with the columns of a workload.
+    """Return the results in these values, a row each, with the columns of a workload.
 
     Raises `ValueError` for a value without one of the columns: another query wrote it.
     """
@@ -41,9 +41,12 @@ def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
 def deliveries(
     messages: Sequence[Message], workload: Workload, start_unix_s: float
 ) -> pd.DataFrame:
-    """A row per message of the out topic, in their order: ``window_start_s``, the workload's other
-    columns, ``arrival_s`` (the broker's append time since the start of the load), ``copy``, and
-    ``stability``: what the header of that name says, stable without one."""
+    """Return a row per message of the out topic, in their order.
+
+    Columns: ``window_start_s``, the workload's other columns, ``arrival_s`` (the broker's append
+    time since the start of the load), ``copy``, and ``stability`` (the header of that name, stable
+    without one).
+    """
     frame = decode([message.value for message in messages], workload.columns)
     frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]

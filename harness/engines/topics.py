@@ -1,4 +1,7 @@
-"""Topics of one pass: made before it, deleted after it."""
+"""Topics of one pass: made before it, deleted after it.
+
+Tests: ``tests/engines/test_contract.py``.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,10 @@ def topics(
 
 
 def _delete(admin: Any, names: Sequence[str]) -> None:
-    """Delete topics and wait until the broker has; a topic that is still there would cost the
-    next pass disk and file handles."""
+    """Delete topics and wait until the broker has.
+
+    A topic that is still there would cost the next pass disk space and file handles.
+    """
     for future in admin.delete_topics(names, operation_timeout=_WITHIN_S).values():
         # A broker that died meanwhile has its own error on the way, and a topic that stays is
         # removed with everything else of the run.

@@ -183,9 +183,8 @@ def advice(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        looks = dict(zip(SchemeName, ("replay", "checkpoint", "ppa", "active"), strict=True))
         for place, option in enumerate(reversed(found.options)):
-            look = SCHEMES[looks[option.scheme]]
+            look = SCHEMES[option.scheme.key]
             if option.recovery is None:
                 axes.annotate(option.unknown, (1, place), color=look.color, va="center")
                 continue
@@ -202,8 +201,10 @@ def advice(
                 (middle, place), xytext=(0, 8), textcoords="offset points", fontsize=7.5,
                 ha="center",
             )  # fmt: skip
-        axes.set_yticks(range(4), [str(option.scheme) for option in reversed(found.options)])
-        axes.set_ylim(-0.6, 3.7)
+        axes.set_yticks(
+            range(len(found.options)), [str(option.scheme) for option in reversed(found.options)]
+        )
+        axes.set_ylim(-0.6, len(found.options) - 0.3)
         axes.set_xscale("log")
         axes.set_xlabel("recovery from one node's failure, detection included (s, logarithmic)")
         axes.set_title(job.describe())

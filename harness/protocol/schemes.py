@@ -1,16 +1,6 @@
-"""The one list of schemes, and how each is made for a topology.
+"""The one list of schemes, and the `Scheme` of each for a topology.
 
-========== ======== ========== ============ ==================================================
-name       recovery replicas   tentative    what it is
-========== ======== ========== ============ ==================================================
-replay     replay   none       no           source replay: no checkpoint, ancestors recompute
-checkpoint local    none       no           each task from its own latest checkpoint
-global     global   none       no           all tasks from the last coordinated checkpoint
-active     local    every task coordinator  active replication of everything
-rppg       local    a plan     no           replicas where the plan says, else checkpoints
-ppa        local    a plan     coordinator  partially active: output goes on without the rest
-dpc        local    a plan     each task    Borealis: output goes on after a bound
-========== ======== ========== ============ ==================================================
+Engines, contenders, figures and advice take names, labels and summaries from `SCHEMES`.
 """
 
 from __future__ import annotations
@@ -38,25 +28,60 @@ class Replicas(StrEnum):
 class Family:
     """The common properties of all schemes of one name."""
 
+    label: str
+    """The name in tables and texts."""
+    summary: str
+    """One line, for ``--help`` and the documents."""
     recovery: Recovery
-    replicas: Replicas
-    closing: Closing | None
+    replicas: Replicas = Replicas.NONE
+    closing: Closing | None = None
     """The part that closes batches; None: nothing is tentative."""
 
 
 SCHEMES: Mapping[str, Family] = MappingProxyType(
     {
-        "replay": Family(recovery=Recovery.REPLAY, replicas=Replicas.NONE, closing=None),
-        "checkpoint": Family(recovery=Recovery.LOCAL, replicas=Replicas.NONE, closing=None),
-        "global": Family(recovery=Recovery.GLOBAL, replicas=Replicas.NONE, closing=None),
+        "replay": Family(
+            label="source replay",
+            summary="source replay: no checkpoint, ancestors recompute",
+            recovery=Recovery.REPLAY,
+        ),
+        "checkpoint": Family(
+            label="checkpoint",
+            summary="each task from its own latest checkpoint",
+            recovery=Recovery.LOCAL,
+        ),
+        "global": Family(
+            label="global checkpoint",
+            summary="all tasks from the last coordinated checkpoint",
+            recovery=Recovery.GLOBAL,
+        ),
         "active": Family(
-            recovery=Recovery.LOCAL, replicas=Replicas.ALL, closing=Closing.COORDINATOR
+            label="active replication",
+            summary="an active replica of every task",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.ALL,
+            closing=Closing.COORDINATOR,
         ),
-        "rppg": Family(recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=None),
+        "rppg": Family(
+            label="RPPG",
+            summary="active replicas where the plan says, else checkpoints",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.PLANNED,
+        ),
         "ppa": Family(
-            recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=Closing.COORDINATOR
+            label="PPA",
+            summary="active replicas of the plan; tentative output goes on without the rest",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.PLANNED,
+            closing=Closing.COORDINATOR,
         ),
-        "dpc": Family(recovery=Recovery.LOCAL, replicas=Replicas.PLANNED, closing=Closing.TASK),
+        "dpc": Family(
+            label="Borealis",
+            summary="replicas of the plan; each task goes on alone after a bound",
+            recovery=Recovery.LOCAL,
+            replicas=Replicas.PLANNED,
+            closing=Closing.TASK,
+        ),
     }
 )
 

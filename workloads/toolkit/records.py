@@ -1,4 +1,7 @@
-"""Records taken apart by Spark, without losing the ones that only move event time."""
+"""Records taken apart by Spark, without losing the ones that only move event time.
+
+Tests: ``tests/workloads/test_streaming.py``.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,9 @@ def behind_watermark(condition: Column, *, time: str = "timestamp") -> Column:
 
 
 def whole(source: DataFrame, layout: Layout, delay: str) -> DataFrame:
-    """A source's event time and fields, with a watermark ``delay`` behind.
+    """Return a source's event time and fields, with a watermark ``delay`` behind.
 
-    Records of another length are left out, markers among them; they move the watermark all the
-    same.
+    Records of another length are left out, markers among them; they still move the watermark.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -16,8 +16,11 @@ from workloads.base import Workload
 
 
 class ResultTable:
-    """The results of a workload in a table named like it (dashes become underscores), in the
-    SQLite database at ``path``. For the thread that made it alone, as `sqlite3` wants it."""
+    """The results of a workload in a table of its name (dashes become underscores).
+
+    It is in the SQLite database at ``path``, for the thread that made it alone, as `sqlite3`
+    requires.
+    """
 
     def __init__(self, workload: Workload, path: Path) -> None:
         self.name = workload.name.replace("-", "_")

@@ -1,4 +1,7 @@
-"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink."""
+"""The topics as frames: sources as streams or batches, results as the rows of Spark's sink.
+
+Tests: ``tests/engines/test_contract.py``.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def read_batch(
 
 
 def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:
-    """The result's columns as they are sent and compared: timestamps as ms since the epoch."""
+    """Return the result's columns as sent and compared: timestamps as ms since the epoch."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
     from pyspark.sql.types import TimestampType
 
@@ -70,7 +73,7 @@ def _is(result: DataFrame, name: str, kind: type) -> bool:
 def encode(
     result: DataFrame, workload: Workload, copy: int, *, tentative: bool = False
 ) -> DataFrame:
-    """The rows that Spark's Kafka sink takes; stable ones do not say so."""
+    """Return the rows for Spark's Kafka sink; only tentative ones carry a stability."""
     from pyspark.sql import functions as F  # noqa: N812
 
     said = {COPY_HEADER: str(copy)}

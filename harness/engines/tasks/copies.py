@@ -1,8 +1,10 @@
-"""What the copies on a node read: messages for their task, a source's records, a sink's output.
+"""Readers of the copies on a node: messages of a task, a source's records, a sink's output.
 
-A copy's reader is positioned before the copy exists, so that no answer to what it asks first can
-be missed. A sink follows its own output partition: a fence or a publication is answered once it
-has been read back, by the rules of every reader.
+A copy's reader is positioned before the copy exists, so that no answer to its first requests can be
+missed. A sink follows its own output partition: a fence or a publication is answered once it has
+been read back, by the rules of every reader.
+
+Tests: ``tests/engines/tasks/test_live.py``.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ from harness.protocol.output import OutputBatch, OutputFence, OutputReader
 
 
 class Copies:
-    """Readers by task, which serve both of its copies where there are two. Who inherits from it
-    hands what they read to the machine (`tell`)."""
+    """Readers by task, which serve both of its copies where there are two.
+
+    A subclass hands the messages to the machine (`tell`).
+    """
 
     def __init__(
         self,
@@ -65,17 +69,17 @@ class Copies:
         self._known: set[tuple[int, int]] = set()
         """(task, incarnation) of every copy that was ever here."""
         self._sources: dict[tuple[int, int], tuple[SourceReader, Tail]] = {}
-        """By source and incarnation: each copy reads where it is."""
+        """By source and incarnation: each copy has its own position."""
         self._read_below: dict[tuple[int, int], int] = {}
-        """The first batch that it has not asked for."""
+        """The first batch that it has not requested."""
         self._outputs: dict[int, OutputTail] = {}
         self._waiting: dict[int, list[do.FenceOutput | do.PublishOutput]] = {}
-        """Sink to what it asked of its partition and was not answered yet."""
+        """Sink to its requests to its partition without an answer so far."""
         self._positioning: dict[int, list[told.Order]] = {}
         """Task to the orders that wait until its copy's reader has a position."""
 
     def tell(self, item: told.NodeInput) -> None:
-        """Hand something to the machine, and do what it asks for."""
+        """Hand an input to the machine, and carry out its effects."""
         raise NotImplementedError
 
     def at(self, when_us: int, item: told.NodeInput) -> None:
@@ -83,15 +87,18 @@ class Copies:
         raise NotImplementedError
 
     def let_all_go(self) -> None:
-        """The pass is over: end every reader."""
+        """End every reader when the pass is over."""
         for task in list(self._tails):
             self._let_go(task)
         for _, tail in self._sources.values():
             tail.stop()
 
     def order(self, order: told.Order) -> None:
-        """An order from the coordinator. A copy's reader is positioned before the copy exists,
-        so that no answer to what it asks first can be missed."""
+        """Carry out an order of the coordinator.
+
+        A copy's reader is positioned before the copy exists, so that no answer to its first
+        requests can be missed.
+        """
         waiting = self._positioning.get(order.task)
         if waiting is not None:
             waiting.append(order)
@@ -113,14 +120,14 @@ class Copies:
             self.gone(order.task, order.incarnation)
 
     def noted(self, note: do.NoteCopy) -> None:
-        """The machine says what became of a copy."""
+        """Handle the machine's note about a copy."""
         if note.event is do.CopyEvent.HOSTED:
             self._known.add((note.task, note.incarnation))
         elif note.event is do.CopyEvent.RETIRED:
             self.gone(note.task, note.incarnation)
 
     def gone(self, task: int, incarnation: int) -> None:
-        """A copy is not here any more: neither is what only it has asked for."""
+        """Forget a copy, and the readers that only it needed."""
         left = self._incarnations.get(task, set())
         left.discard(incarnation)
         self._stop_source((task, incarnation))
@@ -212,7 +219,7 @@ class Copies:
             if batch >= self._read_below[key] - 1:
                 current[1].hold(True)
             if batch >= self._read_below[key]:
-                return  # fetched together with what was asked for; read again when it is, too
+                return  # fetched with the requested part; read again when it is requested, too
             self.tell(
                 told.SourceRead(
                     cause=f"batch {batch} of {topic}[{partition}]",
@@ -292,7 +299,7 @@ class Copies:
 
     @staticmethod
     def _answered(effect: do.FenceOutput | do.PublishOutput, reader: OutputReader) -> bool:
-        """Whether what was read so far decides about ``effect``."""
+        """Return True if the entries read so far decide about ``effect``."""
         if reader.term > effect.term:
             return True
         owned = reader.term == effect.term
@@ -316,7 +323,7 @@ class Copies:
 
 
 class ReadBack:
-    """What a partition says of fences and publications that were read back from it."""
+    """The answers to fences and publications, as read back from a partition."""
 
     def __init__(self, reader: OutputReader) -> None:
         self._term = reader.term

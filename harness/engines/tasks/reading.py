@@ -1,4 +1,7 @@
-"""What the out topic held, by the rules of every reader; and what it should have held."""
+"""The content of the out topic by the rules of every reader, and the content it should have.
+
+Tests: ``tests/engines/tasks/test_endure.py``.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
-    """A publication of a copy that had been replaced, and did not know it yet."""
+    """A publication of a copy after its replacement."""
 
     sink: int
     at_ms: int
@@ -50,10 +53,10 @@ class Reading:
         self.undone_stable = 0
         """Stable outputs that an undo would take back: there must be none."""
         self.fenced: list[Fenced] = []
-        """What was dropped because a later fence had ended its term."""
+        """Entries that were dropped because a later fence had ended their term."""
 
     def take(self, message: Message) -> list[pd.DataFrame]:
-        """The results that a message delivers; none if it is fenced off, repeated or a fence."""
+        """Return the results in a message; none if it is fenced off, repeated or a fence."""
         try:
             entry = decode(message.value)
         except CorruptData as error:
@@ -120,8 +123,11 @@ def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
 def read_results(
     messages: Sequence[Message], reading: Reading, start_unix_s: float
 ) -> pd.DataFrame:
-    """What messages of the out topic deliver: ``window_start_s``, the workload's other columns,
-    ``arrival_s``, ``copy`` (the sink task), ``stability``."""
+    """Return the results in messages of the out topic.
+
+    Columns: ``window_start_s``, the workload's other columns, ``arrival_s``, ``copy`` (the sink
+    task), ``stability``.
+    """
     workload = reading.workload
     # Within a partition the order is the log's; between partitions it does not matter.
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))

@@ -1,5 +1,8 @@
-"""What processes of the engine leave unsaid, or say later: requests for what is not due, and orders
-of replicas while others take over. No servers: what leaves is caught before it does."""
+"""Messages that processes of the engine leave out or delay (`copies`, `coordinator`, `spares`).
+
+These are requests for parts that are not due, and orders of replicas while others take over. No
+servers: messages are caught before they leave.
+"""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ from harness.endurance.draw import (
 )
 from harness.endurance.endure import Tally
 from harness.endurance.trial import Disturb, judged
-from harness.engines.base import Setup
-from harness.engines.tasks.choices import infos, placement_of, scheme_of
+from harness.engines.tasks.choices import infos, parameters_of, placement_of, scheme_of
 from harness.engines.tasks.contenders import CONTENDERS
 from harness.engines.tasks.job import wiring_for
+from harness.engines.tasks.parameters import TaskParameters
 from harness.hosting.codec import encode
 from harness.measure.collector import Message
 from harness.protocol.effects import Kind, OutputRecord
@@ -60,7 +60,7 @@ def undo(batch: int) -> OutputRecord:
 
 
 def verdict(*entries: OutputEntry) -> dict[str, int]:
-    """What is to be said of these entries where a: 1 and b: 2 are due; what is 0 is left out."""
+    """Return the verdict on these entries where a: 1 and b: 2 are due; zeros are left out."""
     messages = [
         Message(append_ms=0, partition=0, offset=offset, value=encode(entry), copy=6)
         for offset, entry in enumerate(entries)
@@ -141,15 +141,17 @@ def test_every_contender_meets_every_workload() -> None:
 @pytest.mark.parametrize("contender", list(CONTENDERS))
 def test_a_tight_pass_has_a_slot_for_every_copy(contender: str) -> None:
     choice = Choice(contender=contender, workload=WORDS, away_s=2.0, tight=True)
-    setup = choice.setup(NODES, 400, Setup(scheme="checkpoint", parameters={"checkpoint_s": 1.0}))
+    setup = choice.setup(NODES, 400, TaskParameters(checkpoint_s=1.0))
     wiring = wiring_for(WORDS, 100_000, {})
     scheme = scheme_of(setup, wiring, 0.1)
     copies = len(wiring.names) + len(scheme.replicated)
-    slots = int(str(setup.parameters["slots"]))
+    given = parameters_of(setup)
+    slots = given.slots
+    assert isinstance(slots, int)
     assert copies <= slots * len(NODES) < copies + 2 * len(NODES)
-    nodes = infos(setup.parameters, NODES, wiring, scheme)
-    assert len(placement_of(setup.parameters, nodes, wiring)) == len(wiring.names)
-    assert setup.parameters["restart_s"] == 2.0
+    nodes = infos(given, NODES, wiring, scheme)
+    assert len(placement_of(given, nodes, wiring)) == len(wiring.names)
+    assert given.restart_s == 2.0
     if contender in ("ppa", "rppg-dra", "rppg-ras", "dpc"):
         assert scheme.replicated
 

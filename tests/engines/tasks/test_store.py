@@ -23,7 +23,7 @@ WORD = "for-this-test-only"
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint]:
-    """A server with little memory; keys of different tests lie under different runs."""
+    """Start a server with little memory; the keys of different tests are under different runs."""
     try:
         program = find_redis(fetch=False)
     except FaultlineError as error:
@@ -53,7 +53,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisEndpoint
 def on_store(
     endpoint: RedisEndpoint, request: pytest.FixtureRequest
 ) -> Callable[[Callable[[Store], Awaitable[None]]], None]:
-    """Runs a coroutine with a store of its own."""
+    """Run a coroutine with a store of its own."""
 
     def run(test: Callable[[Store], Awaitable[None]]) -> None:
         async def with_store() -> None:

@@ -11,6 +11,7 @@ from experiments.live import query_accuracy
 from experiments.live._six_nodes import SPEC
 from experiments.live.query_accuracy import HERE, THERE
 from harness.claims import Verdict
+from harness.engines.tasks.parameters import TaskParameters
 from harness.figures.style import new_figure, styled
 from harness.results.record import Outcome
 
@@ -77,9 +78,10 @@ def test_only_what_has_a_replica_finds_room_while_the_rack_is_away(name: str) ->
     assert tasks == 25
     plan = list(range(0, tasks, 2))
     given = query_accuracy.setup(tasks, plan, 9.0).parameters
-    placement = [int(node) for node in str(given["placement"]).split(",")]
-    slots = [int(most) for most in str(given["slots"]).split(",")]
-    assert set(placement) == set(HERE)
+    assert isinstance(given, TaskParameters)
+    slots = given.slots
+    assert isinstance(slots, tuple)
+    assert set(given.placement) == set(HERE)
     assert len(slots) == len(SPEC.node_names)
     assert sum(slots[node] for node in THERE) == len(plan)
     assert [slots[node] for node in HERE] == [tasks] * len(HERE), "the last to die takes all"
