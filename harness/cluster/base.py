@@ -8,7 +8,7 @@ that fail together. A *target* is the name of a node ("r1n2") or of a rack ("r1"
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -124,6 +124,24 @@ class Victim:
     def felt(self) -> bool:
         """Whether an engine must have noticed: reached, and something of an engine ran there."""
         return self.reached and self.executors != 0
+
+
+class Prepared:
+    """An action whose slow part is done: `apply` only has to carry it out. Use it once, as a
+    context manager."""
+
+    def __init__(
+        self, apply: Callable[[], Sequence[Victim]], close: Callable[[], None] = lambda: None
+    ) -> None:
+        """Keep what carries the action out, and what gives up the resources held for it."""
+        self.apply = apply
+        self._close = close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +289,15 @@ class Cluster(ABC):
         Raises `UsageError` for a target that does not exist or an action that this backend
         cannot do (the message says why, and what to use instead).
         """
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        """Do the slow part of an action ahead of its instant; `Prepared.apply` does the rest.
+
+        A backend that finds processes finds them here, so that the first signal leaves without
+        delay; a process that appears between the two calls is still found, after the others.
+        Errors are those of `apply`, from either call.
+        """
+        return Prepared(lambda: self.apply(action, target))
 
     def shapes(self) -> frozenset[str]:
         """Which links `shape` can lay (`harness.cluster.links`: "rate", "latency"), found out by

@@ -75,7 +75,7 @@ class OwnedCluster(Cluster):
         self._keeper: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
-    def prepare(self, report: Notify) -> None:
+    def find_parts(self, report: Notify) -> None:
         """Find what the cluster is made of. Nothing that must be removed is made yet."""
 
     @abstractmethod
@@ -94,7 +94,7 @@ class OwnedCluster(Cluster):
         if self._record is not None:
             raise UsageError("this cluster was started before", remedy="make a new cluster")
         self._records.sweep(report, self._remove)
-        self.prepare(report)
+        self.find_parts(report)
         self._make_directory()
         self._record = ClusterRecord(
             run=self.run,

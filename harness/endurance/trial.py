@@ -30,6 +30,7 @@ from harness.engines.tasks.engine import TaskEngine
 from harness.engines.tasks.reading import Reading
 from harness.engines.topics import topics
 from harness.errors import FaultlineError
+from harness.judging.outcome import against_truth
 from harness.judging.passes import HEAD_START_S, STALLED_S, align, load_plan
 from harness.load.generator import LoadGenerator, send_markers
 from harness.load.profile import RateProfile
@@ -137,20 +138,17 @@ def judged(
     reading = Reading(workload)
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))
     frames = [frame for message in ordered for frame in reading.take(message)]
-    identity, columns = list(workload.identity), list(workload.columns)
-    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*columns, "stability"])
-    stable = found[found["stability"] == Stability.STABLE.value][columns].astype(truth.dtypes)
-    once = stable.drop_duplicates(identity)
-    both = once.merge(truth[columns], on=columns, how="outer", indicator="side")
-    wrong = both[both["side"] == "left_only"]
-    missing = truth[columns].merge(once[identity], on=identity, how="left", indicator="side")
+    identity = list(workload.identity)
+    found = pd.concat(frames) if frames else pd.DataFrame(columns=[*workload.columns, "stability"])
+    stable = found[found["stability"] == Stability.STABLE.value]
+    difference = against_truth(stable, truth, workload, identity)
     return Verdict(
         kills=kills,
         cuts=cuts,
         results=len(truth),
-        lost=int((missing["side"] == "left_only").sum()),
-        duplicated=len(stable) - len(once),
-        contradictions=len(wrong),
+        lost=len(difference.missing),
+        duplicated=int(stable.duplicated(identity).sum()),
+        contradictions=len(difference.extra) + len(difference.wrong),
         undone_stable=reading.undone_stable,
         uncorrected=reading.standing(),
         tentative=int((found["stability"] == Stability.TENTATIVE.value).sum()),

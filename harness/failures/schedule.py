@@ -13,7 +13,9 @@ from harness.text import did_you_mean
 
 SCHEMA_VERSION = 1
 
-_UNDOES = {Action.RESTART: Action.KILL, Action.RESUME: Action.PAUSE, Action.HEAL: Action.CUT}
+ENDS = {Action.KILL: Action.RESTART, Action.PAUSE: Action.RESUME, Action.CUT: Action.HEAL}
+"""The actions that are failures, each with the one that ends it."""
+_UNDOES = {end: failure for failure, end in ENDS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,11 @@ class Schedule:
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.events, key=lambda event: event.at_s))
         object.__setattr__(self, "events", ordered)
+
+    @property
+    def failures(self) -> Sequence[FailureEvent]:
+        """The events that break something; the others end a failure."""
+        return [event for event in self.events if event.action in ENDS]
 
     @property
     def kills(self) -> Sequence[FailureEvent]:

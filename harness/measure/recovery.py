@@ -8,14 +8,17 @@ came off worst.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from harness.measure.windows import Normal
+
+Kind = TypeVar("Kind")
 
 CALM_S = 5.0
 """How long output must have been on time to count as caught up. A window that is late after
@@ -71,6 +74,21 @@ class OutputRecovery:
         assert (self.seconds is None) == (self.why_not is not None), self
         censored = self.why_not is not None and self.why_not.censored
         assert (self.at_least_s is not None) == censored, self
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Read the columns that a record has for a recovery."""
+
+        def known(name: str, kind: Callable[[Any], Kind]) -> Kind | None:
+            value = row.get(name)
+            return None if pd.isna(value) else kind(value)
+
+        return cls(
+            seconds=known("recovery_s", float),
+            at_least_s=known("recovery_at_least_s", float),
+            why_not=known("recovery_why_not", Unrecovered),
+            overlaps=bool(known("overlaps", bool)),
+        )
 
 
 def unmeasured(why_not: Unrecovered) -> OutputRecovery:

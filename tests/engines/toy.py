@@ -18,7 +18,7 @@ from typing import Any, ClassVar, cast
 import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Usage, Victim
+from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage, Victim
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
@@ -280,6 +280,9 @@ class ToyCluster:
 
     def stop(self) -> None:
         """Its broker goes on."""
+
+    def prepare(self, action: Action, target: str) -> Prepared:
+        return Prepared(lambda: self.apply(action, target))
 
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
         if action is Action.KILL:

@@ -16,7 +16,8 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from harness.judging import disturbances, outcome, resources, trust
+from harness.failures import injector
+from harness.judging import failures, outcome, resources, trust
 from harness.measure import collector, recovery, versions, windows
 from harness.report import verdicts
 from tests.judging import test_outcome as by_outcome
@@ -75,36 +76,36 @@ MUTATIONS = (
     Mutation(
         outcome,
         "_correctness",
-        "_verdict(stable, standing, late=late)",
-        "_verdict(standing, late=late)",
+        "_verdict(stable, standing, missing=late)",
+        "_verdict(standing, missing=late)",
         by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one,
     ),
     Mutation(
         outcome,
         "_correctness",
-        "_verdict(stable, standing, late=late)",
-        "_verdict(stable, late=late)",
+        "_verdict(stable, standing, missing=late)",
+        "_verdict(stable, missing=late)",
         by_outcome.test_copies_that_contradict_each_other_are_a_violation,
     ),
     Mutation(
         outcome,
         "_correctness",
-        "compare(seen.stable, calmly.stable",
-        "compare(calmly.stable, calmly.stable",
+        "against(seen.stable, calmly.stable",
+        "against(calmly.stable, calmly.stable",
         by_outcome.test_a_tampered_result_is_wrong_against_twin_and_truth,
     ),
     Mutation(
         outcome,
         "_correctness",
-        "compare(calmly.stable, truth",
-        "compare(seen.stable, truth",
+        "against(calmly.stable, truth",
+        "against(seen.stable, truth",
         by_outcome.test_a_tampered_twin_is_found_too,
     ),
     Mutation(
         outcome,
         "_correctness",
-        "compare(seen.stable, truth",
-        "compare(seen.first, truth",
+        "against(seen.stable, truth",
+        "against(seen.first, truth",
         by_outcome.test_tentative_output_that_is_corrected_equals_the_twin,
     ),
     Mutation(
@@ -117,8 +118,8 @@ MUTATIONS = (
     Mutation(
         outcome,
         "_correctness",
-        "compare(seen.first, truth",
-        "compare(seen.last, truth",
+        "against(seen.first, truth",
+        "against(seen.last, truth",
         by_outcome.test_a_first_version_that_was_wrong_is_not_repaired_by_a_later_one,
     ),
     Mutation(
@@ -181,14 +182,14 @@ MUTATIONS = (
         versions,
         "_contradictions",
         "distinct.duplicated(keys)",
-        "distinct.duplicated([*keys, *values])",
+        "distinct.duplicated()",
         by_versions.test_two_values_for_one_identity_contradict,
     ),
     Mutation(
         versions,
         "_contradictions",
-        "stable = deliveries[is_stable]",
-        "stable = deliveries",
+        "distinct = answers[is_stable]",
+        "distinct = answers",
         by_versions.test_a_stable_result_after_a_tentative_one_is_a_correction,
     ),
     Mutation(
@@ -341,21 +342,21 @@ MUTATIONS = (
         by_recovery.test_a_mean_never_leaves_out_what_did_not_recover,
     ),
     Mutation(
-        disturbances,
-        "reached",
-        "any(victim.felt for victim in done.victims)",
+        injector,
+        "InjectedFailure.felt",
+        "any(victim.felt for victim in self.victims)",
         "True",
         by_outcome.test_a_kill_that_reached_nobody_is_not_done,
     ),
     Mutation(
-        disturbances,
+        failures,
         "_recoveries",
         "if record.died is not None or",
         "if",
         by_outcome.test_an_engine_that_died_did_not_recover,
     ),
     Mutation(
-        disturbances,
+        failures,
         "_recoveries",
         " or record.stalled:",
         ":",
@@ -363,27 +364,27 @@ MUTATIONS = (
     ),
     Mutation(
         outcome,
-        "_correctness",
-        "is not None or broken.record.stalled",
+        "_unfinished",
+        "is not None or record.stalled",
         "is not None",
         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
     ),
     Mutation(
-        disturbances,
+        failures,
         "_recoveries",
         "if normal is None or not twin_kept_up:",
         "if normal is None:",
         by_outcome.test_a_twin_that_fell_behind_leaves_recovery_unmeasured,
     ),
     Mutation(
-        disturbances,
-        "_detected",
+        failures,
+        "_detection",
         "DETECTED, failure, failure.at_s",
         "DETECTED, failure, 0.0",
         by_outcome.test_detection_and_recovery_as_the_papers_define_it,
     ),
     Mutation(
-        disturbances,
+        failures,
         "_incidents",
         '| mine["target"].isin(failure.nodes)',
         "| True",
@@ -419,7 +420,7 @@ MUTATIONS = (
         by_outcome.test_a_load_that_fell_behind_makes_a_run_invalid,
     ),
     Mutation(
-        disturbances,
+        failures,
         "_silence",
         "silence_s - twin_silence_s",
         "twin_silence_s - silence_s",
@@ -428,29 +429,29 @@ MUTATIONS = (
     Mutation(
         outcome,
         "_verdict",
-        "late and only_missing",
-        "late",
+        "excused and (missing or extra)",
+        "missing or extra",
         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
     ),
     Mutation(
         outcome,
         "_verdict",
-        "None if late and only_missing else False",
+        "None if excused and (missing or extra) else False",
         "False",
         by_outcome.test_results_that_had_no_time_to_come_decide_nothing_and_wrong_ones_do,
     ),
     Mutation(
         trust,
         "missed",
-        "not victim.felt",
-        "victim.felt",
+        "victim.reached and not victim.felt",
+        "victim.reached and victim.felt",
         by_outcome.test_a_kill_where_nothing_ran_says_nothing,
     ),
     Mutation(
-        disturbances,
-        "without_times",
-        "if name not in known",
-        "if name in ()",
+        outcome,
+        "judge",
+        "failure.without_times for",
+        "failure for",
         by_outcome.test_a_run_that_is_not_timed_keeps_no_time_that_cannot_be_trusted,
     ),
     Mutation(

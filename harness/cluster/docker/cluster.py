@@ -85,7 +85,7 @@ class DockerCluster(ClusterOfOwn):
         super().__init__(spec, run_directory, remove=remove, keep=keep)
         self._shapes: frozenset[str] | None = None
 
-    def prepare(self, report: Notify) -> None:
+    def find_parts(self, report: Notify) -> None:
         self._client = daemon.connect()
         self._programs = find_programs(report)
         self._image = ensure_image(self._client, report)

@@ -79,7 +79,7 @@ class ExternalCluster(OwnedCluster):
         self._made: list[str] = []
         self._healthy_at_s = 0.0
 
-    def prepare(self, report: Notify) -> None:
+    def find_parts(self, report: Notify) -> None:
         self._programs = find_programs(report)
         report("looking whether Kafka answers")
         reach_kafka(self._kafka)  # before anything is on record that only Kafka can take away

@@ -75,7 +75,7 @@ class LocalCluster(ClusterOfOwn):
             self.backend = "local-namespaces"
         self._nodes = nodes_of(spec, self._network.worker_host)
 
-    def prepare(self, report: Notify) -> None:
+    def find_parts(self, report: Notify) -> None:
         self._found = self._programs or find_programs(report)
 
     @property
