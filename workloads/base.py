@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from harness.errors import UsageError
-from harness.measure.values import TOLERANCE, demand_comparable
 from harness.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 """The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
 binary, ``timestamp`` (the event time) the record's intended send time."""
+
+TOLERANCE = 1e-9
+"""The relative difference up to which floating-point values are equal by default: sums of the same
+numbers in another order differ by less."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -224,6 +227,8 @@ class Workload:
                 f"workload {self.name!r}: tolerance is {self.tolerance}",
                 remedy="give a relative difference such as 1e-9, or 0 for equality",
             )
+        if self.types:  # imported on use: the load generator's process needs no pandas
+            from harness.measure.values import demand_comparable
         for column, kind in self.types.items():
             if column not in self.columns:
                 raise UsageError(

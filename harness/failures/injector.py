@@ -143,8 +143,10 @@ class Injector:
                 self._apply(event, prepared)
 
     def _may_prepare(self, ready: Sequence[_Ready], event: FailureEvent) -> bool:
-        """Return True if nothing comes first that could change what the event meets: of failures
-        within `AHEAD_S`, all are prepared before the first is applied."""
+        """Return True if no event that is still pending can change the victims of this one.
+
+        Failures within `AHEAD_S` are all prepared before the first is applied.
+        """
         if not ready:
             return True
         close = event.at_s - ready[0][0].at_s < AHEAD_S

@@ -170,8 +170,10 @@ def table(failures: Sequence[Failure]) -> pd.DataFrame:
 
 
 def read(stored: pd.DataFrame) -> dict[str, list[Failure]]:
-    """Return the failures of each run, in the order of their times, from the stored series of
-    several runs (`harness.results.tables.Results.series`)."""
+    """Return the failures of each run, in the order of their times.
+
+    ``stored`` is the series of several runs (`harness.results.tables.Results.series`).
+    """
     found: dict[str, list[Failure]] = {}
     for row in stored.to_dict("records"):
         found.setdefault(row["run"], []).append(
@@ -279,7 +281,7 @@ def _recoveries(
     normal: Normal | None,
     twin_kept_up: bool,
 ) -> Sequence[OutputRecovery]:
-    """An engine that died or stalled did not recover, whatever the twin was like."""
+    """Return the recoveries; an engine that died or stalled did not recover, in any case."""
     if record.died is not None or record.stalled:
         why_not = Unrecovered.STALLED if record.stalled else Unrecovered.DIED
         return [not_within(record.until_s - failure.at_s, why_not) for failure in failures]
@@ -291,7 +293,7 @@ def _recoveries(
 
 
 def _detection(record: PassRecord, failure: Failure, until_s: float) -> dict[str, Any]:
-    """The engine's first report of a failure before the next one came, and its recovery."""
+    """Return the engine's first report of a failure before the next one, and its recovery."""
     noticed = _incidents(record, DETECTED, failure, failure.at_s, until_s)
     if not len(noticed):
         return {"paper_recovery_why_not": Unknown.NOT_DETECTED.value}
@@ -308,7 +310,7 @@ def _detection(record: PassRecord, failure: Failure, until_s: float) -> dict[str
 
 
 def _regained_at_s(record: PassRecord, failure: Failure, since_s: float) -> float | None:
-    """The time at which the last of the nodes that were hit had its progress back."""
+    """Return the time at which the last of the nodes that were hit had its progress back."""
     regained = _incidents(record, REGAINED, failure, since_s, float("inf"))
     if not len(regained):
         return None
@@ -320,7 +322,7 @@ def _regained_at_s(record: PassRecord, failure: Failure, since_s: float) -> floa
 def _incidents(
     record: PassRecord, event: str, failure: Failure, from_s: float, until_s: float
 ) -> pd.DataFrame:
-    """Incidents of that kind, in that span, of the nodes that were hit or of none in particular."""
+    """Return incidents of that kind and span, of a node that was hit or of none in particular."""
     frame = record.incidents
     if not len(frame):
         return frame

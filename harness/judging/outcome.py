@@ -52,12 +52,12 @@ def judge(
     timed: bool = True,
     punctual_s: float | None = None,
 ) -> Outcome:
-    """Judge a pass with failures by its twin and by the ``truth``, which has ``window_start_s`` and
-    the workload's other columns.
+    """Judge a pass with failures by its twin and by the ground truth.
 
-    The first ``settle_s`` seconds of the load count for no latency. ``accuracy`` is the engine's
-    score. Without ``timed`` nothing is invalid for being late; ``punctual_s`` is the permitted
-    lateness of a kill, by default that of a checkpoint every ``trigger_s``.
+    ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
+    seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
+    nothing is invalid for being late; ``punctual_s`` is the permitted lateness of a kill, by
+    default that of a checkpoint every ``trigger_s``.
     """
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     if punctual_s is None:
@@ -168,8 +168,10 @@ def with_latency(first: pd.DataFrame, record: PassRecord, workload: Workload) ->
 
 
 def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
-    """Return the latencies, of a frame of `with_latency`, of the results that a record of the load
-    closed after the settling time."""
+    """Return the latencies of results that a record of the load closed after the settling time.
+
+    ``first`` is a frame of `with_latency`.
+    """
     due = first["arrival_s"] - first["latency_s"]
     latency: pd.Series[float] = first.loc[
         np.isfinite(first["latency_s"]) & (due >= settle_s), "latency_s"
@@ -193,8 +195,7 @@ def _due_s(
 
 
 def _next_of(rate: Any, at_s: float) -> float:
-    """Return when the first record at or after an instant is due; earlier ones are numbered below
-    ``due``."""
+    """Return when the first record at or after an instant is due."""
     number = max(rate.due(at_s) - 1, 0)
     while number < rate.records:
         intended = float(rate.intended_s(np.array([number]))[0])
@@ -207,8 +208,11 @@ def _next_of(rate: Any, at_s: float) -> float:
 def _correctness(
     calm: _Seen, broken: _Seen, truth: pd.DataFrame, identity: list[str], workload: Workload
 ) -> dict[str, Any]:
-    """Equality is that of stable output: the first stable version of every result, and the one at
-    the end. Accuracy is that of first versions, on which users act, tentative or not."""
+    """Compare the outputs with each other and with the truth.
+
+    Equality is that of stable output: the first stable version of every result, and the one at the
+    end. Accuracy is that of first versions, on which users act, tentative or not.
+    """
     against = partial(
         compare, identity=identity, values=workload.values, tolerance=workload.tolerance
     )
@@ -240,9 +244,11 @@ def _correctness(
 
 
 def _unfinished(record: PassRecord) -> str | None:
-    """Return the reason why results of a pass may be missing without being lost: it was ended
-    while its last results were still to come (`harness.judging.passes.DRAIN_S`). An engine that
-    died or stalled lost them."""
+    """Return the reason why results of a pass may be missing without being lost.
+
+    A pass is ended while its last results are still to come (`harness.judging.passes.DRAIN_S`). An
+    engine that died or stalled lost them.
+    """
     if record.drained or record.died is not None or record.stalled:
         return None
     return f"{record.name}: the engine did not deliver everything in the time allowed"
@@ -251,8 +257,11 @@ def _unfinished(record: PassRecord) -> str | None:
 def _verdict(
     *found: Comparison, missing: str | None = None, extra: str | None = None
 ) -> bool | None:
-    """True if all are equal. None if the only differences are missing results, or surplus ones
-    (missing on the other side), and there is a reason for which that side is incomplete."""
+    """Return True if all are equal, None if they are incomplete, else False.
+
+    Incomplete: the only differences are missing results, or surplus ones (missing on the other
+    side), and there is a reason for which that side is incomplete.
+    """
     if all(one.equal for one in found):
         return True
     excused = all(
@@ -309,7 +318,7 @@ def _normal(calm: _Seen, settle_s: float, until_s: float) -> Normal | None:
 
 
 def _latencies(calm: _Seen, broken: _Seen, settle_s: float, *, trusted: bool) -> dict[str, Any]:
-    """Latencies and throughput; null where the times cannot be trusted."""
+    """Return latencies and throughput; null where the times cannot be trusted."""
     until_s = broken.record.until_s
     found = {
         **_quantiles("latency", settled_latency_s(broken.first, settle_s)),
@@ -331,7 +340,7 @@ def _yardstick(normal: Normal | None, kept_up: bool) -> dict[str, Any]:
 
 
 def _first_failure(after: Sequence[Failure]) -> dict[str, Any]:
-    """The consequences of the first failure; those of all are in the table of recoveries."""
+    """Return the consequences of the first failure; the table of recoveries has those of all."""
     if after:
         return after[0].outcome
     nothing = dict.fromkeys(OF_ONE_FAILURE)
@@ -357,7 +366,7 @@ def _quantiles(name: str, latency_s: pd.Series[float]) -> dict[str, float | None
 
 
 def _conditions(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
-    """Other influences on the numbers: the load generator, the machine, the clock."""
+    """Return other influences on the numbers: the load generator, the machine, the clock."""
     return {
         "load_nice": failed.load.nice,
         "load_cpu_s": failed.load.cpu_s,
@@ -373,7 +382,7 @@ def _restarts(record: PassRecord) -> int:
 
 
 def _adaptations(record: PassRecord) -> dict[str, Any]:
-    """The cost of all changes of the plan, and the fidelity before and after the last one."""
+    """Return the cost of all changes of the plan, and the fidelity around the last one."""
     events = record.incidents
     changes = events[events["event"] == EventKind.ADAPTED.value] if len(events) else events
     if not len(changes):

@@ -186,8 +186,10 @@ def score(
     work: Work,
     truth: pd.DataFrame | None = None,
 ) -> Scored:
-    """Let the engine score the first and the last versions of ``failed`` against the results
-    (first versions) of ``twin``. The ``truth`` decides about types."""
+    """Let the engine score the first and the last versions of ``failed`` against ``twin``.
+
+    The twin's first versions are the accurate results; the ``truth`` decides about types.
+    """
     workload = work.workload
     if workload.members is None:
         return Scored(
@@ -203,8 +205,11 @@ def score(
 
 
 def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Context) -> Engine:
-    """Return an engine that is ready: one that an earlier run opened with the same setup on the
-    same cluster, for any workload, because opening one takes half a minute."""
+    """Return an engine that is ready, if possible one that an earlier run has opened.
+
+    An engine with the same setup on the same cluster serves any workload: opening one takes half a
+    minute.
+    """
 
     def start() -> AbstractContextManager[Engine]:
         context.progress(f"opening the engine {kind.name} ({setup.scheme})")

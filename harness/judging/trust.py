@@ -60,8 +60,7 @@ def incomparable(twin: PassRecord, failed: PassRecord, truth: pd.DataFrame) -> s
 
 
 def missed(failed: PassRecord) -> str | None:
-    """Return the planned failure that was done on a node without any part of the engine: nothing
-    failed."""
+    """Return the planned failure that was done where no part of the engine ran: nothing failed."""
     for one in failed.injected:
         idle = [victim.node for victim in one.victims if victim.reached and not victim.felt]
         if one.event.action in ENDS and one.error is None and not one.felt and idle:

@@ -1,8 +1,8 @@
-"""What a run's values say beside the metrics: what was done, and what was found.
+"""Facts of a run: its values that are not metrics.
 
 A metric (`harness.measure.metrics`) has a unit and a direction that is better, and is compared and
-drawn. A fact decides whether a metric can be trusted, or says what it counts. Every value that the
-judge of a run (`harness.judging.outcome`) gives is the one or the other; a test compares.
+drawn. A fact decides whether a metric can be trusted, or defines its sample. Every value of the
+judge of a run (`harness.judging.outcome`) is the one or the other; a test compares.
 """
 
 from __future__ import annotations

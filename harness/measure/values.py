@@ -27,10 +27,6 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TOLERANCE = 1e-9
-"""The relative difference up to which floating-point values are equal by default: sums of the same
-numbers in another order differ by less."""
-
 Types = Mapping[str, "pa.DataType"]
 
 
@@ -108,8 +104,10 @@ def read_json(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _read_exact_types(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame | None:
-    """Read with Arrow, several times as fast; None if a column has a type that it would guess: it
-    reads fractions as doubles and takes text for times."""
+    """Read with Arrow, several times as fast; None if it would guess the type of a column.
+
+    It reads fractions as doubles and takes text for times.
+    """
     import pyarrow as pa
     import pyarrow.json
     from pyarrow import types
@@ -129,8 +127,10 @@ def _read_exact_types(values: Sequence[bytes], columns: Sequence[str]) -> pd.Dat
 
 
 def from_arrow(table: pa.Table) -> pd.DataFrame:
-    """Return the table as a frame in which a null stays a null: pandas alone makes a NaN of it
-    where numbers are, and a double of every integer beside it."""
+    """Return the table as a frame in which a null stays a null.
+
+    In a column of numbers pandas alone makes NaNs of nulls, and doubles of integers.
+    """
     from pyarrow import types
 
     frame: pd.DataFrame = table.to_pandas()
@@ -178,13 +178,13 @@ def normalized(frame: pd.DataFrame, types: Types) -> pd.DataFrame:
 
 
 def _series(values: list[Any]) -> pd.Series[Any]:
-    """A series in which no null becomes a NaN and no integer a double."""
+    """Return a series in which no null becomes a NaN and no integer a double."""
     series = pd.Series(values, dtype=object)
     return series if any(value is None for value in values) else series.infer_objects()
 
 
 def _form(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """The function that brings a value of a type into one form; None if it always has it."""
+    """Return the function that brings a value of a type into one form; None if it always has it."""
     from pyarrow import types
 
     if types.is_floating(kind):
@@ -216,7 +216,7 @@ def _to_float(value: Any) -> float:
 
 
 def _to_decimal(value: Any, scale: int) -> Any:
-    """The decimal at the scale of its type; with all of its digits if it has more of them."""
+    """Return the decimal at the scale of its type, or with all of its digits if it has more."""
     try:
         exact = _decimal(value)
         rounded = exact.quantize(Decimal(1).scaleb(-scale))
@@ -230,7 +230,7 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _to_ms(value: Any) -> Any:
-    """Milliseconds since the epoch; a time without a zone is in UTC."""
+    """Return milliseconds since the epoch; a time without a zone is in UTC."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, datetime):
@@ -244,8 +244,11 @@ def _is_null(value: Any) -> bool:
 
 
 def differs(one: pd.Series[Any], other: pd.Series[Any], tolerance: float) -> NDArray[np.bool_]:
-    """True where values at the same place are not equal; floating point is equal within a relative
-    ``tolerance``. NaN equals NaN and null equals null, but neither equals the other."""
+    """Return True where values at the same place are not equal.
+
+    Floating point is equal within a relative ``tolerance``. NaN equals NaN and null equals null,
+    but neither equals the other.
+    """
     left, right = one.to_numpy(), other.to_numpy()
     if left.dtype.kind in "iub" and right.dtype.kind in "iub":
         return np.asarray(left != right)
@@ -259,7 +262,7 @@ def differs(one: pd.Series[Any], other: pd.Series[Any], tolerance: float) -> NDA
 
 
 def equal(one: Any, other: Any, tolerance: float) -> bool:
-    """True if two values are equal, part by part if they have parts."""
+    """Return True if two values are equal, part by part if they have parts."""
     if _is_null(one) or _is_null(other):
         return _is_null(one) and _is_null(other)
     if isinstance(one, float) and isinstance(other, float):

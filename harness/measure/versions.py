@@ -109,8 +109,7 @@ def _stability(deliveries: pd.DataFrame) -> pd.Series[str]:
 def _answers(
     deliveries: pd.DataFrame, keys: list[str], values: Sequence[str], tolerance: float
 ) -> NDArray[np.int64]:
-    """Number the different answers of each identity: deliveries with equal values have the same
-    number."""
+    """Return a number per delivery that is the same for equal values of one identity."""
     answers = np.zeros(len(deliveries), dtype=np.int64)
     identity = deliveries.groupby(keys, sort=False, dropna=False).ngroup().to_numpy()
     left = np.flatnonzero(deliveries.duplicated(keys, keep=False).to_numpy())
@@ -125,7 +124,7 @@ def _answers(
 def _unlike(
     one: pd.DataFrame, other: pd.DataFrame, values: Sequence[str], tolerance: float
 ) -> NDArray[np.bool_]:
-    """True for rows of two frames with an unequal value at the same place."""
+    """Return True for rows of two frames with an unequal value at the same place."""
     wrong = np.zeros(len(one), dtype=bool)
     for value in values:
         wrong |= differs(one[value], other[value], tolerance)
@@ -133,7 +132,7 @@ def _unlike(
 
 
 def _standing(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> pd.DataFrame:
-    """Sorting is stable, so that among equals the newest is the last."""
+    """Return the versions at the end. Sorting is stable: among equals the newest is the last."""
     order = stability.map(_RANK).to_numpy().argsort(kind="stable")
     newest = deliveries.iloc[order].assign(_undone=(stability == Stability.UNDO).iloc[order])
     newest = newest.drop_duplicates(keys, keep="last")
@@ -142,7 +141,7 @@ def _standing(deliveries: pd.DataFrame, stability: pd.Series[str], keys: list[st
 
 
 def _repeated(answers: pd.DataFrame, stability: pd.Series[str], keys: list[str]) -> int:
-    """A tentative result that is delivered once more after its undo is not a repetition."""
+    """Count repetitions; a tentative result that comes again after its undo is not one."""
     undone = (stability == Stability.UNDO).groupby([answers[k] for k in keys]).cumsum()
     seen = answers.assign(_stability=stability, _undone=undone)
     seen.loc[stability == Stability.STABLE, "_undone"] = 0

@@ -63,7 +63,7 @@ def values(frame: pd.DataFrame | None = None, **changes: Any) -> dict[str, Any]:
 
 
 def one_more(frame: pd.DataFrame, row: int) -> pd.DataFrame:
-    """The same results, but one of them has counted one word more."""
+    """Return the same results, but one of them has counted one word more."""
     return frame.assign(count=frame["count"] + (frame.index == row))
 
 
@@ -139,8 +139,14 @@ def test_a_kill_that_came_late_makes_a_run_invalid() -> None:
     assert judged(late_kill(0.02), trigger_s=0.1).invalid is None, "0.02 s are always allowed"
 
 
+def test_the_latest_kill_decides() -> None:
+    punctual, late = (done(at_s, "kill", "r1n1", "r1n1") for at_s in (7.0, 12.0))
+    both = [punctual, replace(late, lateness_s=0.3)]
+    assert "at 12 s" in str(judged(record(failures=both)).invalid)
+
+
 def averages(form: Callable[[Decimal], Any], name: str = "failures", **changes: Any) -> PassRecord:
-    """A pass whose counts are decimals, in the form that a sink gave them."""
+    """Return a pass whose counts are decimals, in the form of a sink."""
     frame = deliveries()
     exact = [Decimal(count) / 7 for count in frame["count"]]
     six = [value.quantize(Decimal("0.000001")) for value in exact]
@@ -149,9 +155,8 @@ def averages(form: Callable[[Decimal], Any], name: str = "failures", **changes: 
 
 @pytest.mark.parametrize("form", [float, str, Decimal])
 def test_decimals_are_compared_by_value_whatever_the_sink(form: Callable[[Decimal], Any]) -> None:
-    due = truth().assign(
-        count=[(Decimal(n) / 7).quantize(Decimal("0.000001")) for n in truth()["count"]]
-    )
+    exact: list[Any] = [(Decimal(n) / 7).quantize(Decimal("0.000001")) for n in truth()["count"]]
+    due = truth().assign(count=exact)
     found = judged(averages(form, failures=injected()), averages(form, "twin"), due).values
     assert found["output_equals_truth"] is True
     assert found["output_equals_twin"] is True
@@ -187,9 +192,10 @@ def test_a_failure_is_read_back_as_it_was_stored(tmp_path: Path) -> None:
     incidents = pd.DataFrame(
         {"at_s": [12.0, 15.0], "event": ["detected", "recovered"], "target": "r1n1", "cause": "x"}
     )
-    for number, changes in enumerate(
-        [{}, {"incidents": incidents}, {"died": "gone"}, {"clock_jump_s": 9.0}]
-    ):
+    endings: list[dict[str, Any]] = [
+        {}, {"incidents": incidents}, {"died": "gone"}, {"clock_jump_s": 9.0}
+    ]  # fmt: skip
+    for number, changes in enumerate(endings):
         broken = record(deliveries(STOPPED), failures=injected(), **changes)
         outcome = judged(broken)
         path = tmp_path / f"{number}.parquet"
@@ -471,7 +477,7 @@ def test_a_twin_of_itself() -> None:
 
 
 def corrected(row: int) -> pd.DataFrame:
-    """A result that was wrong at first and right later, both said to be stable."""
+    """Return a result that was wrong at first and right later, stable both times."""
     wrong = one_more(deliveries(), row)
     right = deliveries().iloc[[row]].assign(copy=1)
     return pd.concat([wrong, right.assign(arrival_s=60.0)], ignore_index=True)

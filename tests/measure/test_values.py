@@ -31,7 +31,7 @@ STRUCT = pa.struct([("low", pa.float64()), ("at", pa.date32())])
 
 
 def same(kind: pa.DataType, one: Any, other: Any, tolerance: float = 1e-9) -> bool:
-    """True if two columns with one value each are equal as this type."""
+    """Return True if two columns with one value each are equal as this type."""
     columns = [
         normalized(pd.DataFrame({"x": pd.Series([value], dtype=object)}), {"x": kind})["x"]
         for value in (one, other)
@@ -115,7 +115,7 @@ def test_decimals_through_json_are_equal_exactly_when_they_are(
 
 
 def test_json_loses_no_digit_and_guesses_no_type() -> None:
-    sent = [
+    sent: list[dict[str, Any]] = [
         {"n": 2**53 + 1, "d": 22.1, "s": "2020-01-01 00:00:00", "f": "NaN", "gone": None},
         {"n": None, "d": 7, "s": "b", "f": 1.5, "gone": None},
     ]

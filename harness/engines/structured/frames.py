@@ -60,7 +60,7 @@ def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:
     from pyspark.sql.types import TimestampType
 
     for name in workload.columns:
-        kind = to_arrow_type(result.schema[name].dataType)
+        kind = to_arrow_type(result.schema[name].dataType, timezone="UTC")
         demand_comparable(workload.name, name, kind, identity=name in workload.identity)
     return [
         (F.unix_millis(name) if _is(result, name, TimestampType) else F.col(name)).alias(name)
