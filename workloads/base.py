@@ -3,8 +3,8 @@
 A workload is data and functions. Its `QUERY` turns the source topics into results and is used
 twice: as a streaming query by the engine under test, and as a batch over the same topics for the
 ground truth. So it must be a function of its input alone: no clock, no randomness, no order of
-arrival, and whole or decimal values, so that two runs compare exactly. The other forms must give
-the same results.
+arrival. Whole numbers, decimals and text compare exactly, floating point within
+`Workload.tolerance`. The other forms must give the same results.
 
 Other processes (the load generator, an application's driver) build their own copy from a
 `Reference`, which is JSON; nothing is pickled.
@@ -28,12 +28,17 @@ from harness.text import did_you_mean
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    import pyarrow as pa
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
 SOURCE_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 """The columns of a source's DataFrame, with the types of Spark's Kafka source: ``value`` is
 binary, ``timestamp`` (the event time) the record's intended send time."""
+
+TOLERANCE = 1e-9
+"""The relative difference up to which floating-point values are equal by default: sums of the same
+numbers in another order differ by less."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -163,7 +168,7 @@ class Workload:
     identity: Sequence[str]
     """The columns of a result that identify it: window and key."""
     values: Sequence[str]
-    """The columns that carry its answer; integers, decimals or text."""
+    """The columns that carry its answer."""
     window_start: str
     """The timestamp column where a result's window begins; one of ``identity``."""
     window_s: float
@@ -179,6 +184,11 @@ class Workload:
     Without it a run has no accuracy of members."""
     members_of: Callable[[Mapping[str, Any]], Collection[Hashable]] | None = None
     """The same members of one result, in Python: from a row's columns by name."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """Types of result columns, such as ``{"average": pa.decimal128(16, 6)}``: the form in which
+    their values are compared. The ground truth decides for a column that is not named here."""
+    tolerance: float = TOLERANCE
+    """The relative difference up to which floating-point values are equal; 0 asks for equality."""
     contributions: Contributions | None = None
     """For the success of tuples: which results a record goes into. Without it a run has no
     success rate."""
@@ -217,6 +227,7 @@ class Workload:
                 f"workload {self.name!r}: {name} is {getattr(self, name)}",
                 f"give {name} a number of seconds above zero",
             )
+        self._check_values()
 
     def _check_forms(self) -> None:
         _require(
@@ -246,6 +257,23 @@ class Workload:
                 "or choose an engine that runs another form",
             )
         return self.forms[key]
+
+    def _check_values(self) -> None:
+        """Raise `UsageError` for a column that cannot be compared."""
+        if not 0 <= self.tolerance < 1:
+            raise UsageError(
+                f"workload {self.name!r}: tolerance is {self.tolerance}",
+                remedy="give a relative difference such as 1e-9, or 0 for equality",
+            )
+        if self.types:  # imported on use: the load generator's process needs no pandas
+            from harness.measure.values import demand_comparable
+        for column, kind in self.types.items():
+            if column not in self.columns:
+                raise UsageError(
+                    f"workload {self.name!r}: types names {column!r}, which is not a column of it",
+                    remedy=did_you_mean(column, self.columns),
+                )
+            demand_comparable(self.name, column, kind, identity=column in self.identity)
 
     @property
     def columns(self) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from harness.measure.collector import Message
+from harness.measure.values import read_json
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import Workload
 
@@ -19,23 +20,8 @@ COPY_HEADER = "copy"
 
 
 def decode(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
-    """Return the results in these values, a row each, with the columns of a workload.
-
-    Raises `ValueError` for a value without one of the columns: another query wrote it.
-    """
-    import io
-
-    import pyarrow.json
-
-    if not values:
-        return pd.DataFrame(columns=list(columns))
-    options = pyarrow.json.ReadOptions(block_size=1 << 24)
-    table = pyarrow.json.read_json(io.BytesIO(b"\n".join(values)), read_options=options)
-    missing = sorted(set(columns) - set(table.column_names))
-    if missing or len(table) != len(values):
-        raise ValueError(f"{len(values)} results gave {len(table)} rows without {missing}")
-    frame: pd.DataFrame = table.select(list(columns)).to_pandas()
-    return frame
+    """Return the results in these values (`read_json`), a row each."""
+    return read_json(values, columns)
 
 
 def deliveries(

@@ -122,6 +122,16 @@ def test_a_run_without_failures_equals_its_twin_and_the_truth(
 
 
 @pytest.mark.slow
+def test_a_kill_that_comes_late_because_processes_are_found_slowly_makes_a_run_invalid(
+    measured: Callable[..., Outcome], toy_cluster: Cluster
+) -> None:
+    cast(ToyCluster, toy_cluster).walk_s = 0.4
+    outcome = measured("wait", KILL)
+    assert outcome.values["kill_lateness_s"] >= 0.4
+    assert outcome.invalid is not None
+    assert "failures: the kill came 0.4" in outcome.invalid
+
+
 def test_tentative_results_that_are_corrected_equal_the_twin(
     measured: Callable[..., Outcome],
 ) -> None:

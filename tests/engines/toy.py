@@ -19,7 +19,7 @@ from typing import Any, ClassVar, cast
 import pandas as pd
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Usage, Victim
+from harness.cluster.base import Action, Cluster, ClusterSpec, Node, Prepared, Usage, Victim
 from harness.cluster.run_directory import make_place
 from harness.engines.base import (
     NOT_SCORED,
@@ -261,6 +261,8 @@ class ToyCluster:
     def __init__(self, broker: Any, run_directory: Path) -> None:
         self.kafka, self.run_directory = broker, run_directory
         self.dead: set[str] = set()
+        self.walk_s = 0.0
+        """Time that it takes to find the processes of a node."""
         self.felt = threading.Event()
         """The engine has met the failure, and its output shows it."""
 
@@ -294,14 +296,27 @@ class ToyCluster:
     def stop(self) -> None:
         """Its broker goes on."""
 
+    def prepare(self, action: Action, target: str) -> Prepared:
+        return Prepared(lambda: self.apply(action, target))
+
     def apply(self, action: Action, target: str) -> Sequence[Victim]:
+        time.sleep(self.walk_s)
+        began = time.time()
         if action is Action.KILL:
             self.felt.clear()
             self.dead.add(target)
         else:
             assert self.felt.wait(60), "the toy has not met the failure"
             self.dead.discard(target)
-        return [Victim(node=target, reached=True, processes=(4711,), at_unix_s=time.time())]
+        return [
+            Victim(
+                node=target,
+                reached=True,
+                processes=(4711,),
+                began_unix_s=began,
+                at_unix_s=time.time(),
+            )
+        ]
 
 
 def _usage(cpu_s: float) -> Usage:

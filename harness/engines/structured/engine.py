@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 import pandas as pd
+import pyarrow.parquet
 
 from harness.child import Event as Said
 from harness.cluster.base import Cluster, ClusterSpec, Node, Usage
@@ -25,6 +26,7 @@ from harness.engines.structured.applications import Application, application_spe
 from harness.engines.structured.parameters import StockParameters
 from harness.errors import EnvironmentFailure, UsageError
 from harness.measure.collector import Message
+from harness.measure.values import from_arrow
 from workloads.base import QUERY, Workload
 
 NAME = "structured"
@@ -172,7 +174,7 @@ class StructuredEngine:
         """Return the batch query's results, from the first application."""
         path = work.directory / "truth.parquet"
         self._ask("truth", "truth", "the ground truth", topics=dict(work.topic_of), path=str(path))
-        return pd.read_parquet(path)
+        return from_arrow(pyarrow.parquet.read_table(path))
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         """Spark counts, in the first application (`accuracy.score_files`)."""

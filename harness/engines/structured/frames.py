@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.engines.deliveries import COPY_HEADER
+from harness.measure.values import demand_comparable
 from harness.measure.versions import STABILITY, Stability
 from workloads.base import SOURCE_COLUMNS, Workload
 
@@ -58,8 +59,12 @@ def read_batch(
 def plain_columns(result: DataFrame, workload: Workload) -> list[Column]:
     """Return the result's columns as sent and compared: timestamps as ms since the epoch."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
+    from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import TimestampType
 
+    for name in workload.columns:
+        kind = to_arrow_type(result.schema[name].dataType, timezone="UTC")
+        demand_comparable(workload.name, name, kind, identity=name in workload.identity)
     return [
         (F.unix_millis(name) if _is(result, name, TimestampType) else F.col(name)).alias(name)
         for name in workload.columns
@@ -84,6 +89,8 @@ def encode(
         for name, text in said.items()
     ]
     return result.select(
-        F.to_json(F.struct(*plain_columns(result, workload))).alias("value"),
+        F.to_json(F.struct(*plain_columns(result, workload)), {"ignoreNullFields": "false"}).alias(
+            "value"
+        ),
         F.array(*headers).alias("headers"),
     )

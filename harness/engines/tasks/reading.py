@@ -17,6 +17,7 @@ from harness.engines.deliveries import relative_windows
 from harness.errors import EnvironmentFailure
 from harness.hosting.codec import CorruptData, Encoded, decode
 from harness.measure.collector import Message
+from harness.measure.values import from_arrow
 from harness.measure.versions import Stability
 from harness.protocol.effects import Kind, OutputRecord
 from harness.protocol.output import OutputBatch, OutputReader
@@ -116,8 +117,7 @@ def plain(table: pa.Table, columns: Sequence[str]) -> pd.DataFrame:
         else array
         for array in arrays
     ]
-    frame: pd.DataFrame = pa.table(whole, names=list(columns)).to_pandas()
-    return frame
+    return from_arrow(pa.table(whole, names=list(columns)))
 
 
 def read_results(
