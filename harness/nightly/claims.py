@@ -24,6 +24,7 @@ def claims_tonight(store: RecordStore) -> Sequence[ClaimNight]:
             ClaimNight(
                 experiment=experiment.id,
                 profile=profile.value,
+                id=claim.id,
                 text=claim.text,
                 kind=claim.kind.value,
                 held=None if claim.held is None else bool(claim.held),

@@ -211,13 +211,16 @@ def claim_changes(
 
     A claim that held and does not any more is an alarm, and so is one that was measured and is
     null tonight or whose experiment has no record at all. A claim that its experiment no longer
-    makes, although it was judged tonight, is a note: it was removed or reworded.
+    makes, although it was judged tonight, is a note. Claims are the same if their ids are, whatever
+    their text.
     """
-    now = {(each.experiment, each.profile, each.text): each for each in tonight}
+    now = {(each.experiment, each.profile, each.id or each.text): each for each in tonight}
+    by_text = {(each.experiment, each.profile, each.text): each for each in tonight}
     judged = {(each.experiment, each.profile) for each in tonight}
     notes, alarms = [], []
     for old in before:
-        new = now.get((old.experiment, old.profile, old.text))
+        names = now if old.id else by_text
+        new = names.get((old.experiment, old.profile, old.id or old.text))
         where = f"{old.experiment} ({old.profile}): {old.text}"
         if new is None and (old.experiment, old.profile) in judged and old.held is not None:
             notes.append(f"{where} – this claim is no longer made")

@@ -41,6 +41,8 @@ class ClaimNight:
 
     experiment: str
     profile: str
+    id: str = ""
+    """The claim's name; empty in nights from before claims had one."""
     text: str
     kind: str
     held: bool | None

@@ -16,10 +16,12 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+from harness.claims import claim
 from harness.failures import injector
 from harness.judging import failures, outcome, resources, trust
 from harness.measure import collector, recovery, versions, windows
 from harness.report import verdicts
+from tests import test_claims as by_claims
 from tests.judging import test_outcome as by_outcome
 from tests.measure import test_collector as by_collector
 from tests.measure import test_recovery as by_recovery
@@ -256,18 +258,22 @@ _MISTAKES: Sequence[tuple[ModuleType, str, Sequence[tuple[str, str, Callable[...
         ("steps.where(steps >= 0, counter.iloc[1:])", "steps",
          by_outcome.test_a_counter_that_begins_anew_has_used_what_it_says),
     ]),
-    (verdicts, "_withdrawn", [
-        ("if not claim.held:", "if True:",
+    (claim, "judge", [
+        ("if missing is not None and not", "if False and not",
          by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
+        ("finding.held is False and finding.per_cell", "finding.per_cell",
+         by_verdicts.test_one_failed_run_withdraws_every_claim_that_held),
+        ("finding.held is False and finding.per_cell", "finding.held is False",
+         by_claims.test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there),
     ]),
     (verdicts, "_undecided", [
-        ("claim.kind is ClaimKind.INVARIANT", "True",
+        ("verdict.kind is ClaimKind.INVARIANT", "True",
          by_verdicts.test_the_smoke_profile_decides_invariants_only),
-        ("claim.kind is ClaimKind.INVARIANT", "False",
+        ("verdict.kind is ClaimKind.INVARIANT", "False",
          by_verdicts.test_the_smoke_profile_decides_invariants_only),
     ]),
     (verdicts, "_broken", [
-        ("claim.held is False", "claim.held is None",
+        ("verdict.held is False", "verdict.held is None",
          by_verdicts.test_a_newer_record_hides_no_broken_invariant),
     ]),
     # What is read

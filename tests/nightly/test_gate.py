@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,11 @@ def test_the_nights_lines_are_json(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "there is no nightly metric 'none'" in done.stderr
     assert json.dumps(done.stdout) == '""'
+
+
+def test_a_reworded_claim_is_the_same_by_its_id() -> None:
+    old, new = (replace(claim(True, text), id="rises") for text in ("old words", "new words"))
+    assert claim_changes([old], [new]) == ([], [])
+    _, alarms = claim_changes([old], [replace(new, held=False)])
+    assert "does not hold tonight" in alarms[0]
+    assert claim_changes([claim(True)], [replace(claim(True), id="rises")]) == ([], [])
