@@ -8,8 +8,7 @@
 Each night runs the whole gate, second looks included, on this checkout against itself. In a null
 night both sides are equal. In a planted night every metric of tonight's side costs a share more
 (`harness.nightly.sampling.PLANTED`), a different share for each metric. Outcomes are appended to
-``docs/gate-study.jsonl``, one line a comparison; it can be interrupted and goes on.
-"""
+``docs/gate-study.jsonl``, one line a comparison; it can be interrupted and goes on."""
 
 from __future__ import annotations
 

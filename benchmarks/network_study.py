@@ -6,8 +6,7 @@
 
 It starts itself again inside namespaces, where both ways exist: the loopback device, and a virtual
 cable over a bridge as a worker of ``--network namespaces`` has it. Rounds of both alternate; each
-line is the median over the rounds, with the smallest and the largest.
-"""
+line is the median over the rounds, with the smallest and the largest."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@
 
 The same seeds run in processes of this machine and on executors; each line is one campaign. The
 first schedules of every campaign are not counted in its rate: they pay for the start of processes,
-and the output says so. All reports must be equal, wherever they were made.
-"""
+and the output says so. All reports must be equal, wherever they were made."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def timed(
 def study(choice: Choice, backend: str, workers: Sequence[int]) -> Iterator[Campaign]:
     """Run every number of workers here, then on the cluster.
 
-    Raises `AssertionError` for reports that are not the same everywhere.
-    """
+    Raises `AssertionError` for reports that are not the same everywhere."""
     expected: list[SimulatedRun] | None = None
     for number in workers:
         campaign, made = timed(reports(choice, number), "this machine", number, 0.0)

@@ -7,8 +7,7 @@ load at a trigger of 2 s, as the experiments run it. Numbers of one machine at o
 of one table compare, and the variant that the others are compared with is measured at the beginning
 and at the end::
 
-    .venv/bin/python -P -m benchmarks.stock_settings --variants now,rocksdb+spark-files,now
-"""
+    .venv/bin/python -P -m benchmarks.stock_settings --variants now,rocksdb+spark-files,now"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The cost of planning: many plans at once, and a plan for a large topology.
 
 Ratios are measured in one run, over the processor time of the process, so that they mean the same
-on every machine: `ratio` in each benchmark's extra info.
-"""
+on every machine: `ratio` in each benchmark's extra info."""
 
 from __future__ import annotations
 

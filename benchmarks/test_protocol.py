@@ -4,8 +4,7 @@ Absolute numbers depend on the machine; each benchmark stores what it counted in
 Schedules per minute are given by the wall clock and by the processor's time. On a machine that has
 much else to do both lie: what shares its caches makes every instruction slower. So the ratio is the
 one to compare there: how many events that do nothing cost as much as one event of a schedule, both
-taken in turns in one process.
-"""
+taken in turns in one process."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 ``ratio`` is how many times as long the plain way takes: what the code did before it was made
 fast, or what it would do without thinking. ``us_per_line`` and the like depend on the machine and
-are there to be read, not compared.
-"""
+are there to be read, not compared."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ def test_counting_words(benchmark: Any) -> None:
 def test_an_empty_batch(benchmark: Any) -> None:
     """Measure a World Cup slicer against one of 250 requests.
 
-    20 slicers at ten batches a second have 200 of them.
-    """
+    20 slicers at ten batches a second have 200 of them."""
     records = np.zeros(250, dtype=RECORD)
     records["object"] = np.arange(250) % 97
     full = source([record.tobytes() for record in records], 0)

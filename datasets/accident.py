@@ -7,8 +7,7 @@ than the gap to the car before it, moves by what it drives, and reports to the s
 An accident stops a car for a while; the cars behind queue up, and stop as well.
 
 All arithmetic is in whole centimetres, so a road looks the same on every machine. The state at
-a second follows from (seed, partition, second) alone.
-"""
+a second follows from (seed, partition, second) alone."""
 
 from __future__ import annotations
 
@@ -79,8 +78,7 @@ class Cars(BlockSource):
 
     Record i of a partition is of car i mod ``cars`` at second i // ``cars``: sent at ``cars``
     records a second per partition, the simulation runs in real time. The roads are empty of
-    accidents at second 0; ``start_s`` seconds have passed before the first record.
-    """
+    accidents at second 0; ``start_s`` seconds have passed before the first record."""
 
     def __init__(
         self, *, seed: int, partitions: int = 14, cars: int = 100, start_s: int = 0

@@ -2,8 +2,7 @@
 
 A record depends on (seed, partition, index) alone, never on earlier calls, so a load generator may
 start anywhere and a second process makes the same records. Drawing a block of thousands at once
-keeps that affordable: the seed of a block costs as much as a hundred records.
-"""
+keeps that affordable: the seed of a block costs as much as a hundred records."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ class BlockSource(ABC):
     ) -> NDArray[Any]:
         """Return the records of ``partition`` at ``indices`` (consecutive), one array item each.
 
-        Items are encoded already: a structured dtype, or rows of bytes viewed as one void.
-        """
+        Items are encoded already: a structured dtype, or rows of bytes viewed as one void."""
 
     def _block(self, partition: int, block: int) -> NDArray[Any]:
         random = generator(self._seed, self._name, partition, block)
@@ -73,8 +71,7 @@ def as_payloads(records: NDArray[Any]) -> list[bytes]:
 def balanced(weights: NDArray[np.float64], parts: int) -> NDArray[np.int64]:
     """Return a part (0 to ``parts`` − 1) for every weight, so that the parts weigh about the same.
 
-    The heaviest is first, each goes to the lightest part so far; ties go to the lower number.
-    """
+    The heaviest is first, each goes to the lightest part so far; ties go to the lower number."""
     assignment = np.zeros(len(weights), dtype=np.int64)
     loads = np.zeros(parts)
     for item in np.argsort(-weights, kind="stable"):
@@ -87,8 +84,7 @@ def balanced(weights: NDArray[np.float64], parts: int) -> NDArray[np.int64]:
 def lookup_table(weights: NDArray[np.float64], size: int = 1 << 20) -> NDArray[np.int64]:
     """``table[r]`` for a uniform ``r`` below ``size`` draws an item by its weight.
 
-    Exact to 1/``size``; one gather a draw instead of a search. ``size`` is a power of two.
-    """
+    Exact to 1/``size``; one gather a draw instead of a search. ``size`` is a power of two."""
     bounds = np.cumsum(weights) / weights.sum()
     positions = (np.arange(size) + 0.5) / size
     return np.minimum(np.searchsorted(bounds, positions), len(weights) - 1)

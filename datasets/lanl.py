@@ -6,8 +6,7 @@ Derek-Jones/ESEUR-code-data on GitHub; it is not part of this repository. Result
 it should acknowledge Los Alamos National Laboratory.
 
 Times are local, to the minute. A file of one's own works too: the columns ``System``,
-``Prob Started`` and ``Prob Fixed`` are enough, the others are filled with nothing.
-"""
+``Prob Started`` and ``Prob Fixed`` are enough, the others are filled with nothing."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def load_failures(path: Path) -> pd.DataFrame:
     it is not), ``cause`` (None where none is given) and ``line`` in the file.
 
     Raises `UsageError`, naming file, line and value, if the file is missing, a column is missing, a
-    time cannot be read, or a repair comes before its failure.
-    """
+    time cannot be read, or a repair comes before its failure."""
     raw = _read(path)
     started = _times(raw, "Prob Started", path)
     fixed = _times(raw, "Prob Fixed", path)
@@ -68,8 +66,7 @@ def load_failures(path: Path) -> pd.DataFrame:
 def gaps_s(records: pd.DataFrame, system: int) -> Array:
     """Seconds between consecutive failures of one system, zeros (ties) included.
 
-    Raises `UsageError` for a system with fewer than three failures.
-    """
+    Raises `UsageError` for a system with fewer than three failures."""
     started = records.loc[records["system"] == system, "started"]
     if len(started) < 3:
         known = records["system"].value_counts()

@@ -17,8 +17,7 @@ _NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "__pycach
 def standard_library_files() -> list[Path]:
     """Return the sources of the installed Python's standard library, in a fixed order.
 
-    Its documentation topics are among them, its tests and other installed packages are not.
-    """
+    Its documentation topics are among them, its tests and other installed packages are not."""
     root = Path(sysconfig.get_paths()["stdlib"])
     return [path for path in _walk(root, skip=_NOT_THE_LIBRARY) if path.suffix == ".py"]
 
@@ -46,8 +45,7 @@ def _walk(root: Path, *, skip: set[str]) -> Iterator[Path]:
 def read_lines(paths: Sequence[Path]) -> list[bytes]:
     """Return the lines of these files that are not blank, as UTF-8 without their ends.
 
-    Raises `UsageError` that names the file and the offset of its first byte that is not text.
-    """
+    Raises `UsageError` that names the file and the offset of its first byte that is not text."""
     lines: list[bytes] = []
     for path in paths:
         try:
@@ -91,8 +89,7 @@ class TextLines:
     """The lines of a text as records (`RecordSource`).
 
     They are read in order from a place that the seed chooses, dealt out to the partitions in turn,
-    and read from the beginning again at the end.
-    """
+    and read from the beginning again at the end."""
 
     def __init__(self, *, paths: Sequence[str], partitions: int, seed: int) -> None:
         self._lines = _lines_of(tuple(paths))

@@ -9,8 +9,7 @@ and jammed speeds, and that half of the incidents jam their segment for 20 to 60
 Time is nominal: record i of a partition is due at i / (rate of the partition). Both sources
 follow the same clock as long as they are sent in proportion to `location_rate` and
 `report_rate`. Segments, with all their users, are dealt to partitions, so that both sources have
-a segment in the same partition.
-"""
+a segment in the same partition."""
 
 from __future__ import annotations
 

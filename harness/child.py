@@ -2,8 +2,7 @@
 
 `Child` is the harness's side. `orders`, `speaker` and `end_with_parent` are the child's. Passwords
 come as orders, so that they are neither on a command line nor in an environment; the end of the
-child's standard input means that the harness has ended, for whatever reason.
-"""
+child's standard input means that the harness has ended, for whatever reason."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class Child:
         """Start a module by its name, or a file by its path, with ``python``, ours if None.
 
         ``name`` and ``remedy`` are for error messages, ``log`` gets its standard error, and
-        ``environment`` is its whole environment, ours if None.
-        """
+        ``environment`` is its whole environment, ours if None."""
         self.name, self.log = name, log
         self.events: list[Event] = []
         self._remedy = remedy
@@ -110,8 +108,7 @@ class Child:
     ) -> Event:
         """Return the first event from ``since`` on that ``found`` accepts; wait for it.
 
-        Raises `EnvironmentFailure` with ``what`` when the deadline passes or the process dies.
-        """
+        Raises `EnvironmentFailure` with ``what`` when the deadline passes or the process dies."""
         deadline = time.monotonic() + within_s
         with self._changed:
             checked = since
@@ -134,8 +131,7 @@ class Child:
     def each(self, what: str, kind: str, *, within_s: float) -> Iterator[Event]:
         """Yield the events of one kind from the first on, as they come, without an end.
 
-        Raises as `wait_for` does, where ``within_s`` passes between two of them.
-        """
+        Raises as `wait_for` does, where ``within_s`` passes between two of them."""
         mark = 0
         while True:
             event = self.wait_for(
@@ -156,8 +152,7 @@ class Child:
     def used(self) -> tuple[float, int] | None:
         """Return CPU seconds and resident bytes of the process and its descendants.
 
-        None once it is gone, and when one of them ended during the count.
-        """
+        None once it is gone, and when one of them ended during the count."""
         try:
             root = psutil.Process(self.pid)
             processes = [root, *root.children(recursive=True)]
@@ -223,8 +218,7 @@ def orders() -> Iterator[dict[str, Any]]:
 def speaker() -> Emit:
     """Return the function with which a child sends events, from any thread. Call it once, first.
 
-    Afterwards only events go to the harness, and all other output goes to the log.
-    """
+    Afterwards only events go to the harness, and all other output goes to the log."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return emit_to(stream)
@@ -233,8 +227,7 @@ def speaker() -> Emit:
 def emit_to(stream: TextIO) -> Emit:
     """Return a function that writes events as lines of a stream.
 
-    A closed stream is not an error: the end of the standard input ends the child.
-    """
+    A closed stream is not an error: the end of the standard input ends the child."""
     lock = threading.Lock()
 
     def emit(event: Event) -> None:

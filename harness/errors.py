@@ -8,8 +8,7 @@
 
 The text of an error is what happened, where and in what state, and what to do next (``remedy``).
 `ProtocolViolation` is not one of them: it is a bug of ours, never a failure that must be
-survived, and nothing catches it.
-"""
+survived, and nothing catches it."""
 
 from __future__ import annotations
 

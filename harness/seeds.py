@@ -1,8 +1,7 @@
 """One root seed; every component derives its own from it by name.
 
 A child seed depends on the root and the names alone, so adding a component never shifts the
-random numbers of another one, and two runs that use the same names get the same input.
-"""
+random numbers of another one, and two runs that use the same names get the same input."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ def parse_duration_s(text: str, *, name: str, zero: bool = False) -> float:
     """Return ``"1.6s"``, ``"20min"`` or ``"19d"`` in seconds; ``name`` is the user's word for it.
 
     ``m`` means minutes, as in other tools. Raises `UsageError` for a bare number, an unknown unit,
-    a negative duration and, unless ``zero`` allows it, a duration of zero.
-    """
+    a negative duration and, unless ``zero`` allows it, a duration of zero."""
     units = ", ".join(_UNITS_S)
     match = re.fullmatch(r"\s*([-+]?[0-9.]+(?:[eE][-+]?\d+)?)\s*([a-zA-Zµ]*)\s*", text)
     try:
@@ -63,8 +62,7 @@ def parse_bytes(text: str, *, name: str) -> float:
     """Return ``"2GB"``, ``"512mib"`` or ``"50G"`` in bytes; ``name`` is the user's word for it.
 
     Units are read in upper and lower case, with or without their ``B``. Raises `UsageError` for a
-    bare number, an unknown unit, and anything that is not above zero.
-    """
+    bare number, an unknown unit, and anything that is not above zero."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*", text)
     known = {unit.lower(): size for unit, size in _UNITS_BYTES.items()}
     unit = match[2].lower().removesuffix("b") + "b" if match else ""
@@ -93,8 +91,7 @@ def format_duration(seconds: float) -> str:
     """Return three significant digits in a fitting unit: ``"1.6 s"``, ``"20 min"``.
 
     Powers of ten are never used: above a thousand days there are more digits, and below a
-    nanosecond the text is ``"under 0.001 µs"``.
-    """
+    nanosecond the text is ``"under 0.001 µs"``."""
     if seconds < 0:
         return f"-{format_duration(-seconds)}"
     if seconds == 0:
@@ -119,8 +116,7 @@ def _three_digits(number: float) -> str:
 def read_given(path: Path, option: str, remedy: str) -> str:
     """Return the text of a file that a user named with ``option``.
 
-    Raises `UsageError` for a file that is missing, not readable or not text in UTF-8.
-    """
+    Raises `UsageError` for a file that is missing, not readable or not text in UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -1,7 +1,6 @@
 """The layers of the tree, from the top down: what the tests enforce and ARCHITECTURE.md shows.
 
-``python -m tests.layers`` prints the table for ARCHITECTURE.md.
-"""
+``python -m tests.layers`` prints the table for ARCHITECTURE.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Six additions, each made in a copy of this tree, in at most three places.
 
-CONTRIBUTING.md must name the same places.
-"""
+CONTRIBUTING.md must name the same places."""
 
 from __future__ import annotations
 

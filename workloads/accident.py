@@ -7,8 +7,7 @@ second out of order are taken, the paper's lag; in event time, so that a failure
 itself.
 
 A result is one row per window and location: ``window_start`` (the paper's win_id), ``location``,
-and ``car_ids``, the cars in ascending order as text.
-"""
+and ``car_ids``, the cars in ascending order as text."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ def accidents(
 
     Send at ``partitions`` × ``cars`` records a second for real time (the paper's 1,400/s).
     ``start_s`` seconds of traffic have passed when the run begins; accidents take a while to come.
-    ``aggregators`` is for the topology of tasks (`program`).
-    """
+    ``aggregators`` is for the topology of tasks (`program`)."""
     shape = {"seed": seed, "partitions": partitions, "cars": cars, "start_s": start_s}
     return Workload(
         name="accidents",
@@ -169,8 +167,7 @@ def program(
 
     14 filters and 2 aggregators are the paper's; with fewer than four filters there is one
     aggregator. ``rate`` is records per second in all, 100 for each filter by default. About 1 %
-    of the cars stand.
-    """
+    of the cars stand."""
     if aggregators is None:
         aggregators = 2 if filters >= 4 else 1
     each = CARS_PER_S if rate is None else rate / filters

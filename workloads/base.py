@@ -7,8 +7,7 @@ arrival. Whole numbers, decimals and text compare exactly, floating point within
 `Workload.tolerance`. The other forms must give the same results.
 
 Other processes (the load generator, an application's driver) build their own copy from a
-`Reference`, which is JSON; nothing is pickled.
-"""
+`Reference`, which is JSON; nothing is pickled."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ class RecordSource(Protocol):
     def payloads(self, partition: int, start_index: int, count: int) -> list[bytes]:
         """Return the values of records ``start_index`` to ``start_index + count`` of ``partition``.
 
-        They depend on the source's parameters and these numbers alone, never on earlier calls.
-        """
+        They depend on the source's parameters and these numbers alone, never on earlier calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +70,7 @@ class Reference:
     """The place of an object for another process, and the arguments to call it with.
 
     ``target`` is ``"package.module:name"`` or ``"/path/to/file.py:name"``; ``parameters`` are
-    keyword arguments that JSON can carry.
-    """
+    keyword arguments that JSON can carry."""
 
     target: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -98,8 +95,7 @@ class Reference:
     def build(self, **more: Any) -> Any:
         """Return the object, or its return value if it is callable.
 
-        It is called with the parameters and with ``more``, which only this process knows.
-        """
+        It is called with the parameters and with ``more``, which only this process knows."""
         module, name = self.module(), self.target.rpartition(":")[2]
         if not hasattr(module, name):
             raise UsageError(
@@ -163,8 +159,7 @@ class Workload:
       source name;
     * `TASKS`: the `Reference` of a topology of tasks (`workloads.toolkit.operators.program_of`), a
       function of a ``timeline``, a ``rate`` and these parameters;
-    * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects.
-    """
+    * any other key, such as ``"sql"`` or ``"command"``, with the value that its engine expects."""
     identity: Sequence[str]
     """The columns of a result that identify it: window and key."""
     values: Sequence[str]
@@ -367,8 +362,7 @@ def _execute(name: str, path: Path, text: str) -> ModuleType:
 def load_workload_file(path: Path) -> Workload:
     """Load the workload that a user's file defines as ``WORKLOAD``.
 
-    Raises `UsageError` that names the missing part, with its line where there is one.
-    """
+    Raises `UsageError` that names the missing part, with its line where there is one."""
     path = path.resolve()
     try:
         module = load_file(path)

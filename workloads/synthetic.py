@@ -8,8 +8,7 @@ leave a task as enter it: at the sources by construction, further down because k
 become one, so that every task of every level receives twice the source rate, as in the papers.
 
 The state is the window's input tuples themselves, not their sums: its size is what makes
-recovery cost something (input rate × window at most).
-"""
+recovery cost something (input rate × window at most)."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ RESULT = pa.schema([("window_start", pa.timestamp("us")), *KEYED])
 class KeyedTuples(BlockSource):
     """Tuples of ``partitions`` sources: each has ``keys`` keys of its own and takes them in turn.
 
-    With half as many keys as tuples a second, every key comes twice a second.
-    """
+    With half as many keys as tuples a second, every key comes twice a second."""
 
     def __init__(self, *, seed: int, partitions: int = 16, keys: int = 500) -> None:
         if not (partitions >= 1 and 1 <= partitions * keys <= 10**6):
@@ -81,8 +79,7 @@ def synthetic(
 ) -> Workload:
     """Sum in a chain of ``levels`` sliding windows over 2^``levels`` partitions of ``keys`` keys.
 
-    Send 2 × ``keys`` tuples a second to each partition for selectivity 0.5.
-    """
+    Send 2 × ``keys`` tuples a second to each partition for selectivity 0.5."""
     if levels < 1:
         raise UsageError(f"{levels} levels", remedy="give at least one level")
     parameters = {
@@ -136,8 +133,7 @@ def _query(levels: int, window_s: float, slide_s: float, watermark_delay_s: floa
 def program(*, timeline: Timeline, rate: float | None = None, levels: int = LEVELS) -> TableProgram:
     """Return the recovery topology (`harness.topology.named.recovery`) with code for its tasks.
 
-    ``rate`` is tuples a second of all sources together, 1,000 for each by default.
-    """
+    ``rate`` is tuples a second of all sources together, 1,000 for each by default."""
     each = 1_000.0 if rate is None else rate / 2**levels
     topology = recovery(each, levels=levels)
     names = [operator.name for operator in topology.operators[1:]]
@@ -171,8 +167,7 @@ class WindowSum(PaneTask):
     """Sums per key over the window, once a slide.
 
     ``halve`` makes keys 2k and 2k + 1 one; ``final`` gives results with their window instead of
-    tuples for another level.
-    """
+    tuples for another level."""
 
     schema = KEYED
 

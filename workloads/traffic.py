@@ -11,8 +11,7 @@ The four operators of the papers (ppa TKDE, section 7.2 and Fig. 13):
 A segment is slow in a second when its users drove at less than ``slow_kmh`` on the average; the
 papers give no threshold, 30 km/h is chosen. A result is one row per window: its start, and
 ``incidents``, the numbers of the incidents in ascending order as text; a window without jams
-gives no row.
-"""
+gives no row."""
 
 from __future__ import annotations
 
@@ -71,8 +70,7 @@ def traffic_jams(
     """Run Q2 over generated traffic.
 
     Send at `Population.location_rate` + `Population.report_rate` records a second in all for the
-    papers' clock (20,098/s with 100,000 users).
-    """
+    papers' clock (20,098/s with 100,000 users)."""
     parameters = {
         "seed": seed,
         "users": users,
@@ -193,8 +191,7 @@ def program(
 
     O1, O2 and O3 have one task per partition (a segment is in the same one everywhere), O4 has one.
     The papers' degrees are lost. ``rate`` is records per second in all, by default that of the
-    papers' clock, spread evenly as segments are dealt out by their users.
-    """
+    papers' clock, spread evenly as segments are dealt out by their users."""
     population = Population(users=users, segments=segments, partitions=partitions)
     tasks, clock = partitions, population.location_rate + population.report_rate
     speed = 1.0 if rate is None else rate / clock
@@ -256,8 +253,7 @@ def _columns(inputs: Sequence[pa.Table], layout: Layout) -> tuple[Ints, dict[str
 class SegmentSpeeds(TableTask):
     """O1: speeds and users per segment and second, sent when the second is over.
 
-    The state is the second that is not over yet: nothing if batches end with seconds.
-    """
+    The state is the second that is not over yet: nothing if batches end with seconds."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -286,8 +282,7 @@ class SegmentSpeeds(TableTask):
 class DistinctIncidents(TableTask):
     """O2: each incident once per pane, when its first report of that pane comes.
 
-    The state is the incidents of the pane so far.
-    """
+    The state is the incidents of the pane so far."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -310,8 +305,7 @@ class DistinctIncidents(TableTask):
 class JoinJams(TableTask):
     """O3: incidents whose segment was slow in a second of the pane, when the pane ends.
 
-    The state is the slow segments and the incidents of the pane so far.
-    """
+    The state is the slow segments and the incidents of the pane so far."""
 
     def __init__(self, timeline: Timeline, slow_kmh: int) -> None:
         self.timeline, self.slow_kmh = timeline, slow_kmh

@@ -8,8 +8,7 @@ The topology of tasks has a chosen depth: the paper runs it with 5 and with 7 op
 (Table 1). Here these are: ``split`` (a line to words; reads the topic), ``lower``, a number of
 ``pass`` operators that follows from the depth, ``count`` (per window and word, partitioned by word)
 and ``collect`` (one task with all results). Between them a word goes once per batch with its count,
-as Spark's own aggregation counts before it exchanges.
-"""
+as Spark's own aggregation counts before it exchanges."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ def word_count(
 
     ``text`` are files or directories; none means the standard library's sources. The paper does not
     print its window; these are chosen for runs of a minute. ``depth`` and ``counters`` are for the
-    topology of tasks (`program`).
-    """
+    topology of tasks (`program`)."""
     files = [str(path.resolve()) for path in text_files([Path(path) for path in text])]
     parameters = {
         "text": files,
@@ -161,8 +159,7 @@ def program(
 ) -> TableProgram:
     """Return word count with ``depth`` operators in a row.
 
-    ``rate`` is lines per second in all, by default a chosen 10,000.
-    """
+    ``rate`` is lines per second in all, by default a chosen 10,000."""
     if depth < SHALLOWEST:
         raise UsageError(
             f"word count cannot have depth {depth}",
@@ -221,8 +218,7 @@ class Split(TableTask):
     """Lines to words, as the query splits them, each with how often it came in this batch.
 
     A batch repeats its words: a row stands for all of a word's occurrences, so that what the next
-    operators do, and what crosses between them, is a third of the words.
-    """
+    operators do, and what crosses between them, is a third of the words."""
 
     reads_times = False
 
@@ -252,8 +248,7 @@ def _text(columns: Sequence[pa.ChunkedArray]) -> bytes:
 def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
     """Return each distinct word with its count, in the order of first appearance.
 
-    Where each row stands for ``times`` words, the count is their sum.
-    """
+    Where each row stands for ``times`` words, the count is their sum."""
     encoded = words.dictionary_encode()
     # Sums of floats up to 2**53 are exact.
     sums = np.bincount(encoded.indices.to_numpy(), weights=times, minlength=len(encoded.dictionary))
@@ -263,8 +258,7 @@ def _counted(words: pa.Array, times: Ints | None = None) -> pa.Table:
 class Words(TableTask):
     """A task that gives counted words to the next one.
 
-    Before the counters, each word goes to its own counter.
-    """
+    Before the counters, each word goes to its own counter."""
 
     def __init__(self, counters: int | None) -> None:
         """``counters`` is how many there are; None if another task stands between."""

@@ -15,8 +15,7 @@ travels between the levels, never what a window's result is, and a window is fin
 the watermark has passed its end.
 
 A result is one row per window: its start, and ``top``, the text "id:requests id:requests …" in
-order. One row, so that a reader can never see half of a top 100.
-"""
+order. One row, so that a reader can never see half of a top 100."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ def world_cup(
 
     ``start_share`` is how much of the day's requests have passed when the run begins: 0.5 is in
     the hour after the first match. Send at 40,718 records a second for the papers' replay.
-    ``mergers`` is the degree of O2 (`program`).
-    """
+    ``mergers`` is the degree of O2 (`program`)."""
     parameters = {
         "seed": seed,
         "partitions": partitions,
@@ -182,8 +180,7 @@ def program(
     """Q1 as tasks: ``slicers`` (O1, one per partition), ``mergers`` (O2) and one top task (O3).
 
     20 slicers follow from the papers' "20 MC-trees"; a merger for every five of them is chosen.
-    ``rate`` is records per second in all, by default the mean of the papers' replay.
-    """
+    ``rate`` is records per second in all, by default the mean of the papers' replay."""
     if mergers is None:
         mergers = max(1, slicers // SLICERS_PER_MERGER)
     total = DAY_66_REQUESTS * REPLAY_FACTOR / 86_400 if rate is None else rate
@@ -222,8 +219,7 @@ class SliceCount(TableTask):
     """O1: counts per object within each slice of 100 tuples of its partition.
 
     The state is the slice that is not full yet. It is sent when its last tuple has come or its
-    pane ends, whichever is first.
-    """
+    pane ends, whichever is first."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline

@@ -1,8 +1,7 @@
 """The measurement of the nightly benchmarks.
 
 Imports of what is measured stand inside the benchmarks: where an older revision lacks one, only
-that metric has no number there.
-"""
+that metric has no number there."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ def measure(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Meas
     """Time a call a few times after one to warm up; the gate takes the least of them.
 
     ``FAULTLINE_PLANTED``, which only the study of the gate itself sets, makes a call cost a
-    share more: that much processor time is used up after each call.
-    """
+    share more: that much processor time is used up after each call."""
     import harness
 
     name = request.node.name.removeprefix("test_")

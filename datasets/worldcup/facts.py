@@ -3,8 +3,7 @@
 The generator is calibrated to the statistics. Sources: the archive's own check files (requests per
 part and per server) and the per-minute counts derived from its logs, for day 66 (June 30, 1998, the
 day the PPA paper replays); shares of methods, status codes, types and sizes from 10,000 genuine
-records of day 50 (June 14, 1998, 21:53:43–21:54:25 GMT), because no finer ones are published.
-"""
+records of day 50 (June 14, 1998, 21:53:43–21:54:25 GMT), because no finer ones are published."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ What is calibrated, and to what (`datasets.worldcup.facts`):
 * method, status and type mix, response sizes by type, and about a thousand clients in any ten
   thousand requests, as in the genuine records.
 
-A record depends on (seed, partition, index) alone. `stock/worldcup-fit` draws the fit.
-"""
+A record depends on (seed, partition, index) alone. `stock/worldcup-fit` draws the fit."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ class Day66(BlockSource):
         How many a whole day has; fewer than the published 73,291,868 make the same day thinner.
     start_share
         Where in the day's requests index 0 lies, 0 to 1; indices past the last request of the
-        day go on with its first.
-    """
+        day go on with its first."""
 
     def __init__(
         self,

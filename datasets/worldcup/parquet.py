@@ -65,8 +65,7 @@ def convert(
     """Write ``files`` to the Parquet dataset ``target``, one Spark task for each of them.
 
     ``progress(done, all)`` is called with numbers of files while Spark works. The directory
-    must not exist yet. Verify the files first: an error inside Spark is hard to read.
-    """
+    must not exist yet. Verify the files first: an error inside Spark is hard to read."""
     context = spark.sparkContext
     rows = [(str(file.path.resolve()), file.day, file.part) for file in files]
     paths = spark.createDataFrame(

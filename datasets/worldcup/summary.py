@@ -117,8 +117,7 @@ def compare(summary: Summary, files: Sequence[LogFile]) -> list[Comparison]:
     """Every published total that these files allow to check; empty if there is none.
 
     Day 66 can be checked by part, and once all its parts are there in total, by server and by
-    ten minutes; the archive in total once every day is there.
-    """
+    ten minutes; the archive in total once every day is there."""
     parts = {file.part: file for file in files if file.day == DAY_66}
     found = [
         Comparison(

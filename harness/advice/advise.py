@@ -3,8 +3,7 @@
 The interval is T* of the utilization model (intervals), or a shorter one where recovery must end in
 time. Recovery is the formula of `harness.advice.evidence`, whose constants come from measured runs.
 Its range covers the place of the failure in the interval, and the error of the formula on runs that
-it was not fitted to. PPA's plan is the structure-aware planner's (ppa ICDE).
-"""
+it was not fitted to. PPA's plan is the structure-aware planner's (ppa ICDE)."""
 
 from __future__ import annotations
 
@@ -182,8 +181,7 @@ def advise(
     """Judge every scheme for ``job``, with the constants that ``results`` give.
 
     ``topology`` is the job's own; without it, ``depth`` operators in a row, fully connected, with
-    a task per node. ``assumed`` names the job's values that the user did not give.
-    """
+    a task per node. ``assumed`` names the job's values that the user did not give."""
     rows = evidence(results)
     fits = {
         (scheme, failure): fit(rows, scheme, failure)
@@ -342,8 +340,7 @@ def _shortened(
     """Return checkpoints at the longest interval whose recovery ends in time nine times of ten.
 
     None if T* is short enough, or if not even a checkpoint after the other is: recovery grows with
-    the interval on a straight line, so two points give the interval.
-    """
+    the interval on a straight line, so two points give the interval."""
     if target_s is None or usual.recovery is None or usual.recovery.high_s <= target_s:
         return None
     assert usual.interval_s is not None
@@ -417,8 +414,7 @@ def _choice(options: Sequence[Option], target_s: float | None) -> Option | None:
     """Return the option with the most useful work per task whose recovery ends in time.
 
     Nine of ten recoveries must. PPA counts only through its exact output; the value of some output
-    sooner is for the user to judge.
-    """
+    sooner is for the user to judge."""
     in_time = [
         option
         for option in options

@@ -9,8 +9,7 @@ A run becomes one row: its scheme, what failed, and the times that an ideal mach
 
 The measured time is ``recovery_s``, from the detection until the last failed task is back where it
 was (the papers' definition). The formula is ``base + a·process_s + b·load_s`` with constants that
-cannot be negative, fitted per scheme and kind of failure.
-"""
+cannot be negative, fitted per scheme and kind of failure."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ def evidence(results: Library) -> pd.DataFrame:
 
     Its columns: ``experiment``, ``point``, ``origin``, ``scheme``, ``failure``, ``process_s``,
     ``load_s``, ``recovery_s``, ``rate``, ``interval_s``, ``runs``. Empty where the results hold
-    none of the experiments.
-    """
+    none of the experiments."""
     frames = [
         _of_experiment(results, experiment, failure)
         for experiment, failure in _EXPERIMENTS.items()
@@ -131,8 +129,7 @@ def live(results: Library, found: Fit | None) -> pd.DataFrame:
 
     The recovery is the user's view of it. The formula was fitted to none of these runs: they are
     of another engine on another machine. Detection is the measured one; undeclared values (a
-    task's speed, its restart) are `ASSUMED`.
-    """
+    task's speed, its restart) are `ASSUMED`."""
     columns = ["experiment", "point", "origin", "scheme", "recovery_s", "predicted_s", "off"]
     failures = results.recoveries
     if found is None or not {"recovery_s", "action", "status"} <= set(failures):

@@ -99,8 +99,7 @@ def command(roots: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     that were assumed because they were not given. Nothing is started.
 
     With --within, checkpoints are also tried at the longest interval whose recovery is short
-    enough, and the scheme that leaves the most useful work per task is named.
-    """
+    enough, and the scheme that leaves the most useful work per task is named."""
     from harness.advice.advise import advise
     from harness.environment.cache import to_stderr
     from harness.results import load

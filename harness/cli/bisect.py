@@ -32,8 +32,7 @@ def command(metric: str, good: str, bad: str, pairs: int | None, as_json: bool) 
     METRIC is a name that `./faultline nightly` prints. The search is `git bisect run`; each step
     compares a revision with GOOD as the nightly gate does. Of merges, only first parents are
     tried. A revision that does not build is skipped and named. A step of a live metric starts two
-    clusters and takes some eight minutes.
-    """
+    clusters and takes some eight minutes."""
     from harness.environment.cache import to_stderr
     from harness.errors import UsageError
     from harness.nightly import bisect, revisions

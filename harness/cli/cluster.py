@@ -31,8 +31,7 @@ def command() -> None:
     """Kafka, Redis and Spark, for trying things by hand.
 
     Experiments start and stop clusters of their own; this is for everything else. Only programs
-    of your user that read the credential files can use a cluster.
-    """
+    of your user that read the credential files can use a cluster."""
 
 
 @command.command(
@@ -92,8 +91,7 @@ Examples:
 def down(run: str | None, *, as_json: bool) -> None:
     """Take clusters down, and remove what dead runs left behind.
 
-    Clusters of experiments that are running now are left alone.
-    """
+    Clusters of experiments that are running now are left alone."""
     from harness.cluster.backends import remove_made
     from harness.cluster.ownership import ClusterRecords
 

@@ -72,8 +72,7 @@ def command(
     several passes is compared pass by pass. The verdicts on every claim follow the numbers.
 
     The command shows differences, not whether they matter. `./faultline nightly` decides that,
-    because it measures how much runs of the same code differ.
-    """
+    because it measures how much runs of the same code differ."""
     from harness.cli.options import demand_runs
     from harness.report.sides import verdicts
     from harness.results import load
@@ -165,8 +164,7 @@ def _runs(counts: Sequence[int]) -> str:
 def _on(side: Library, backend: str | None, option: str) -> Library:
     """Return the runs on one kind of cluster, and those that need none.
 
-    Raises `UsageError` if there are several kinds and none was chosen, or none of that kind.
-    """
+    Raises `UsageError` if there are several kinds and none was chosen, or none of that kind."""
     kinds = _kinds(side)
     if backend is None and len(kinds) > 1:
         raise UsageError(
@@ -187,8 +185,7 @@ def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
     """Return a row per experiment, profile, point and quantity of the first side and another one.
 
     A row has the medians and numbers of runs by side, and the ratios of medians to the first side.
-    A median that a side lacks is None, as is a ratio to nothing.
-    """
+    A median that a side lacks is None, as is a ratio to nothing."""
     found = [_medians(side) for side in sides]
     first, *others = found
     rows = []
@@ -216,8 +213,7 @@ def comparison(sides: Sequence[Library]) -> list[dict[str, Any]]:
 def _medians(side: Library) -> dict[tuple[str, str, str, str], tuple[float, int]]:
     """Return the median over the valid runs, and their number, of every quantity but facts.
 
-    The key is experiment, profile, point and quantity.
-    """
+    The key is experiment, profile, point and quantity."""
     from statistics import median
 
     values: dict[tuple[str, str, str, str], list[float]] = {}

@@ -109,8 +109,7 @@ def worldcup(context: click.Context) -> None:
       ./faultline datasets worldcup
       ./faultline datasets worldcup check ~/worldcup98
       ./faultline datasets worldcup verify ~/worldcup98
-      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet
-    """
+      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet"""
     if context.invoked_subcommand is None:
         click.echo(WORLDCUP_TEXT, nl=False)
 
@@ -129,8 +128,7 @@ def check(paths: tuple[Path, ...], allow_gaps: bool, top: int, as_json: bool) ->
     \b
     Examples:
       ./faultline datasets worldcup check wc_day66_1.gz wc_day66_2.gz
-      ./faultline datasets worldcup check ~/worldcup98 --json
-    """
+      ./faultline datasets worldcup check ~/worldcup98 --json"""
     if top < 1:
         raise UsageError(
             f"--top {top} lists no object",
@@ -181,8 +179,7 @@ def verify(paths: tuple[Path, ...], allow_gaps: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      ./faultline datasets worldcup verify ~/worldcup98
-    """
+      ./faultline datasets worldcup verify ~/worldcup98"""
     from datasets.worldcup.summary import compare
 
     files, summary = _summary(paths, allow_gaps)
@@ -227,8 +224,7 @@ def convert(paths: tuple[Path, ...], target: Path, allow_gaps: bool) -> None:
 
     \b
     Examples:
-      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet
-    """
+      ./faultline datasets worldcup convert ~/worldcup98 day66.parquet"""
     from datasets.worldcup.parquet import convert as convert_files
 
     if target.exists():
@@ -257,8 +253,7 @@ def _summary(paths: tuple[Path, ...], allow_gaps: bool) -> tuple[list[LogFile], 
 def _progress(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on standard error while the work lasts.
 
-    Without a terminal there is a line every `REPORT_INTERVAL_S`, and none for shorter work.
-    """
+    Without a terminal there is a line every `REPORT_INTERVAL_S`, and none for shorter work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

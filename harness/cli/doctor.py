@@ -29,8 +29,7 @@ _COLOURS = {"ok": "green", "fetched on first use": "cyan", "warning": "yellow", 
 def command(fetch: bool, as_json: bool) -> None:
     """Look for everything that a run needs, and show what to do about the rest.
 
-    The exit code is 3 if something is missing that Faultline cannot fetch by itself.
-    """
+    The exit code is 3 if something is missing that Faultline cannot fetch by itself."""
     from harness.cluster import surroundings
     from harness.cluster.ownership import state_directory
     from harness.environment.doctor import CheckOptions, examine, ready

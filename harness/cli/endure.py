@@ -65,8 +65,7 @@ def command(
 
     After each pass the output is compared with the ground truth: every batch of the same input,
     computed once and in order. The exit code is 1 if a result was lost, delivered twice, wrong,
-    taken back, or left tentative, or if a process was left behind.
-    """
+    taken back, or left tentative, or if a process was left behind."""
     from harness.cluster.backends import find_backend
     from harness.cluster.base import ClusterSpec
     from harness.cluster.processes import marked

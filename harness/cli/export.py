@@ -44,8 +44,7 @@ def command(
 ) -> None:
     """Write a table of results to FILE, as Parquet or CSV by its ending.
 
-    Every table has a row per observation; docs/results.md explains the columns.
-    """
+    Every table has a row per observation; docs/results.md explains the columns."""
     from harness.cli.measure import check_out
     from harness.cli.options import demand_runs
     from harness.environment.cache import to_stderr

@@ -125,8 +125,7 @@ def command(
 def describe(system: CheckpointedSystem, interval_s: float | None) -> dict[str, Any]:
     """Return the document of ``--json``, in seconds and shares.
 
-    ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``.
-    """
+    ``system`` is one system; raises `UsageError` if its checkpoint outlasts ``interval_s``."""
     from harness.intervals.rivals import RIVALS
 
     best = float(system.optimal_interval_s())

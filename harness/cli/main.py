@@ -102,8 +102,7 @@ def system_failure(error: OSError, arguments: Sequence[str]) -> EnvironmentFailu
     """Return a refusal by the system as an error of ours, with its path and its remedy.
 
     A write that finds the disk full does not name its file. Then the places that may be meant (in
-    ``arguments``, and where every command writes) are looked at.
-    """
+    ``arguments``, and where every command writes) are looked at."""
     places = [error.filename] if error.filename else []
     remedy = "choose another place"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -153,8 +153,7 @@ def exit_code(judged: Sequence[Assessment], *, strict: bool) -> int:
     """Return 1 for a broken invariant or a defect of an experiment, 3 for a failed run, else 0.
 
     A run that stayed invalid is reported and is not an error. Under ``strict`` it is one, and so
-    is a claim that does not hold.
-    """
+    is a claim that does not hold."""
     claims = [claim for item in judged for claim in item.claims]
     if any(claim.held is False and (strict or _invariant(claim)) for claim in claims):
         return FAILED_CLAIM

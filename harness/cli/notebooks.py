@@ -32,8 +32,7 @@ def command(names: tuple[str, ...], rendering: bool, stripping: bool, out: Path 
     """Open JupyterLab on notebooks/, or with --render run them all and write HTML.
 
     They read the results that ship with the repository, so they need neither a cluster nor runs
-    of your own.
-    """
+    of your own."""
     from harness.cli.options import DEFAULT_OUT
     from harness.notebook.rendering import lab_command, notebooks, render, strip
 

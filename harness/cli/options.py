@@ -105,8 +105,7 @@ class RunOptions:
     def settings(self, **own: Any) -> RunSettings:
         """Return the runner's settings, with the command's ``own`` options of experiments.
 
-        Options that the user did not give are left out.
-        """
+        Options that the user did not give are left out."""
         from harness.running.plan import RunSettings
 
         options = {

@@ -86,8 +86,7 @@ def command(
     """Choose the tasks that get an active replica.
 
     The plan is for the worst case: a correlated failure of every task outside it. Its output
-    fidelity is the share of the queries' output that is left then.
-    """
+    fidelity is the share of the queries' output that is left then."""
     from harness.planning.planners import planner
 
     if draw is not None and draw.suffix not in (".svg", ".png"):
@@ -126,8 +125,7 @@ def parse_budget(text: str, total: int) -> int:
     """Return the units of a budget: ``"6"``, or a part of ``total`` (``"0.5"``, ``"50%"``).
 
     Fractions are rounded down.
-    Raises `UsageError` for anything else, and for more than ``total``.
-    """
+    Raises `UsageError` for anything else, and for more than ``total``."""
     given = text.strip()
     if re.fullmatch(r"[+-]?\d+", given):
         units = Decimal(given)
@@ -196,8 +194,7 @@ def _watched(
 ) -> ReplicationPlan:
     """Run ``plan`` on a thread of its own, and report every few seconds that it is still running.
 
-    The thread is needed because the solver does not react to Ctrl-C.
-    """
+    The thread is needed because the solver does not react to Ctrl-C."""
     from concurrent.futures import Future
     from threading import Thread
     from time import perf_counter

@@ -41,8 +41,7 @@ class Countdown:
     """The time that is left, from the plan's estimate and the pace so far.
 
     The pace (time taken over time planned) weighs as much as the share of the plan that is done:
-    a few quick runs at the start say little about the long ones.
-    """
+    a few quick runs at the start say little about the long ones."""
 
     def __init__(self, planned_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._planned_s, self._clock = planned_s, clock
@@ -178,8 +177,7 @@ def _words(run: PlannedRun) -> str:
 def point_words(experiment: Experiment, point: Point) -> str:
     """Return ``"key=value key=value"``, in the point's order.
 
-    Of a long point only the keys are kept that tell it from the others of the experiment's grid.
-    """
+    Of a long point only the keys are kept that tell it from the others of the experiment's grid."""
     words = {key: f"{key}={value}" for key, value in point.items()}
     if len(" ".join(words.values())) > _LONGEST_POINT:
         every = [other for grid in experiment.grid.values() for other in grid]

@@ -36,8 +36,7 @@ def command(paper: str | None, chosen: RunOptions, as_json: bool) -> None:
     them by name.
 
     You can interrupt it: the same command goes on where it stopped. Exit code: 0 done, 1 an
-    invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the environment failed.
-    """
+    invariant failed (with --strict also a paper's claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import measure
     from harness.running.discovery import to_reproduce
 

@@ -63,8 +63,7 @@ def command(
 
     `./faultline list` shows the names. Runs that were made before with the same code, seed and
     options are kept. Exit code: 0 done, 1 an invariant failed (with --strict also a paper's
-    claim), 2 wrong use, 3 the environment failed.
-    """
+    claim), 2 wrong use, 3 the environment failed."""
     from harness.cli.measure import Executors, measure
     from harness.running.discovery import at_point, find
 

@@ -96,8 +96,7 @@ def command(
     and every invariant must have held on the way.
 
     A schedule that breaks an invariant is reduced to the faults that matter and printed with the
-    events that led to it. The exit code is then 1.
-    """
+    events that led to it. The exit code is then 1."""
     _check_names(scheme, topology)
     numbers = _fault_numbers(faults)
     if draw_seed is not None:
@@ -170,8 +169,7 @@ def _progress(total: int) -> Callable[[Tally], None]:
     """Return a function that shows a line on standard error.
 
     It stays in place on a terminal and comes every few seconds elsewhere. A violation is named at
-    once, because a campaign may take another hour.
-    """
+    once, because a campaign may take another hour."""
     last, named = time.monotonic(), 0
     terminal = sys.stderr.isatty()
 

@@ -97,8 +97,7 @@ def command(every: bool, checks: bool, arguments: tuple[str, ...]) -> None:
     With --all also the tests marked `deep`: more examples and seeds of the same, other clusters,
     notebooks, a browser. This takes a quarter of an hour, first the tests without servers, then
     the others. Tests that take minutes more (the task engine on every other backend) are marked
-    `long`; run them with `-m long`.
-    """
+    `long`; run them with `-m long`."""
     failed = [name for name, program in CHECKS if not _passes(name, program)] if checks else []
     if arguments:
         code = _pytest(_anchored(arguments), _environment())
@@ -177,8 +176,7 @@ def _side_by_side(commands: Commands, environment: Mapping[str, str]) -> list[in
 def verdict(codes: Sequence[int]) -> int:
     """Return the first exit code of a failure.
 
-    A part without tests is not a failure, unless no part has any.
-    """
+    A part without tests is not a failure, unless no part has any."""
     if all(code == NO_TESTS for code in codes):
         return NO_TESTS
     return next((code for code in codes if code not in (0, NO_TESTS)), 0)
@@ -204,8 +202,7 @@ def counts(record: Path) -> Counter[str]:
 def _fetch_first() -> dict[str, str]:
     """Fetch the servers with progress, not silently in the first test; return the environment.
 
-    A server that cannot be had fails the tests that need it, each with the same message.
-    """
+    A server that cannot be had fails the tests that need it, each with the same message."""
     from harness.environment.jars import ensure_jars
     from harness.environment.redis_server import find_redis
 

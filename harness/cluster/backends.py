@@ -53,8 +53,7 @@ class Backend:
     def executors(self, number: int) -> ClusterSpec:
         """Return the shape of a cluster with room for ``number`` small executors.
 
-        Raises `UsageError` where there are fewer workers.
-        """
+        Raises `UsageError` where there are fewer workers."""
         most = min(self.racks, default=number)
         racks = -(-number // most)
         if self.racks and racks > len(self.racks):
@@ -208,8 +207,7 @@ DEFAULT = "local"
 def find_backend(name: str) -> Backend:
     """Return the backend called ``name``, or described by the YAML file ``name``.
 
-    Raises `UsageError` with the known names, or with the mistake in the file.
-    """
+    Raises `UsageError` with the known names, or with the mistake in the file."""
     if name.endswith((".yaml", ".yml")):
         return _described(Path(name))
     if name not in BACKENDS:

@@ -3,8 +3,7 @@
 A *node* is what is killed alone. A *worker* (one Spark worker process) carries one or several
 nodes and never spans racks; for the stock engine a node is a worker. A *rack* is the nodes
 that fail together. A *target* is the name of a node ("r1n2") or of a rack ("r1"). A *program* is a
-process of an engine that is not Spark, started on a node (`Cluster.launch`).
-"""
+process of an engine that is not Spark, started on a node (`Cluster.launch`)."""
 
 from __future__ import annotations
 
@@ -119,8 +118,7 @@ class Victim:
     def earliest_unix_s(self) -> float:
         """The first instant of a possible effect, from which detection and recovery are counted.
 
-        So none is too short, and none precedes its cause.
-        """
+        So none is too short, and none precedes its cause."""
         return self.at_unix_s if self.began_unix_s is None else self.began_unix_s
 
     @property
@@ -149,8 +147,7 @@ class Prepared:
 class RunningProgram(ABC):
     """A program that `Cluster.launch` started on a node, over all its incarnations.
 
-    A restart of the node starts it again, unless `stop` ended it before.
-    """
+    A restart of the node starts it again, unless `stop` ended it before."""
 
     name: str
     """Unique within the cluster: the node's name and the program's."""
@@ -222,8 +219,7 @@ class Cluster(ABC):
         """Start every server and return when all of them answer.
 
         Raises `harness.errors.EnvironmentFailure` with the failed process's state and its last
-        log lines; nothing is left running then.
-        """
+        log lines; nothing is left running then."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -249,8 +245,7 @@ class Cluster(ABC):
 
         With ``racks`` (one rack so far) its executors run on those racks only. It holds no secret,
         because PySpark writes its whole configuration onto the command line of the driver's JVM,
-        which every user of the machine can read; the secret comes with `driver_environment`.
-        """
+        which every user of the machine can read; the secret comes with `driver_environment`."""
 
     @abstractmethod
     def driver_environment(self) -> dict[str, str]:
@@ -258,8 +253,7 @@ class Cluster(ABC):
 
         Start a process of its own with it: the variables mark the process as part of this cluster,
         and it ends with the cluster at the latest. SPARK_CONF_DIR leads to the secret that the
-        master demands, so the variables must be set before PySpark starts its JVM.
-        """
+        master demands, so the variables must be set before PySpark starts its JVM."""
 
     @property
     def harness_host(self) -> str:
@@ -271,8 +265,7 @@ class Cluster(ABC):
         """Check that Kafka, Redis and the Spark master live; nodes may be dead.
 
         Raises `harness.errors.EnvironmentFailure` that names the server that died, how, and its
-        last log lines. Cheap enough to call every second.
-        """
+        last log lines. Cheap enough to call every second."""
 
     @abstractmethod
     def register_host(self, node: str, host: HostProcess) -> None:
@@ -282,8 +275,7 @@ class Cluster(ABC):
         later registration of the same node replaces the earlier one (a new incarnation). The node's
         own process gives its identity (`HostProcess.here`), because its pid on the harness's
         machine may be another one. Raises `UsageError` where a node is a whole worker, or when
-        there is no such process on that worker.
-        """
+        there is no such process on that worker."""
 
     def launch(
         self,
@@ -305,8 +297,7 @@ class Cluster(ABC):
         line and the environment can be read by others. The environment is that of the node's Spark
         worker (PATH, JAVA_HOME, PYTHONPATH, ...), with ``env``. ``name`` tells the programs of a
         node apart. Raises `UsageError` for an unknown or dead node, for a name in use, and on a
-        backend that cannot start programs; `EnvironmentFailure` when the start fails.
-        """
+        backend that cannot start programs; `EnvironmentFailure` when the start fails."""
         raise UsageError(
             f"a cluster of the backend {self.backend} cannot start {argv[0]} on {node}: it only "
             "uses what others have started",
@@ -321,23 +312,20 @@ class Cluster(ABC):
     def checkpoint_location(self, name: str) -> str:
         """Return a URI below which drivers and executors can both write, one for each ``name``.
 
-        It lives until `tidy` or `stop`. Raises `UsageError` for a name that is not a plain word.
-        """
+        It lives until `tidy` or `stop`. Raises `UsageError` for a name that is not a plain word."""
 
     @abstractmethod
     def tidy(self) -> None:
         """Remove the remains of ended runs: checkpoints, files of dead executors and programs.
 
         Call it between runs, when no query is running. Files of running applications stay.
-        Raises `EnvironmentFailure` when too little disk is left for another run.
-        """
+        Raises `EnvironmentFailure` when too little disk is left for another run."""
 
     def clock_offset_s(self) -> Mapping[str, float | None]:
         """Return each node's clock minus the harness's; None where it is unknown.
 
         Latencies subtract two clocks, so `start` and `restore` refuse a cluster with a clock that
-        is off by more than `CLOCK_LIMIT_S`.
-        """
+        is off by more than `CLOCK_LIMIT_S`."""
         return dict.fromkeys((node.name for node in self.nodes()), 0.0)
 
     @abstractmethod
@@ -357,31 +345,27 @@ class Cluster(ABC):
         """Do ``action`` to a node or a rack and return its effect on each node.
 
         Raises `UsageError` for a target that does not exist or an action that this backend
-        cannot do (with the reason, and what to use instead).
-        """
+        cannot do (with the reason, and what to use instead)."""
 
     def prepare(self, action: Action, target: str) -> Prepared:
         """Do the slow part of an action ahead of its instant; `Prepared.apply` does the rest.
 
         A backend that finds processes finds them here, so that the first signal leaves without
         delay; a process that appears between the two calls is still found, after the others.
-        Errors are those of `apply`, from either call.
-        """
+        Errors are those of `apply`, from either call."""
         return Prepared(lambda: self.apply(action, target))
 
     def shapes(self) -> frozenset[str]:
         """Return the kinds of link that `shape` can lay, found by trying on a started cluster.
 
-        The names are those of `harness.cluster.links`: "rate", "latency", "loss".
-        """
+        The names are those of `harness.cluster.links`: "rate", "latency", "loss"."""
         return frozenset()
 
     def shape(self, target: str, link: WorkerLink | None) -> None:
         """Lay a link under every worker of a node or rack, until another one, None, or `restore`.
 
         It carries all traffic of the worker and outlives the worker's processes. Raises
-        `UsageError` for a link that this backend, or this kernel, cannot lay.
-        """
+        `UsageError` for a link that this backend, or this kernel, cannot lay."""
         self.resolve(target)
         if link is not None:
             demand(link, self.shapes(), self.backend)
@@ -395,8 +379,7 @@ class Cluster(ABC):
 
         Everything on the old workers is ended. Returns False, with nothing changed, where a backend
         cannot do this: then a new cluster must take the place of this one. Raises
-        `harness.errors.EnvironmentFailure` as `start` does.
-        """
+        `harness.errors.EnvironmentFailure` as `start` does."""
         return False
 
     @abstractmethod

@@ -2,8 +2,7 @@
 
 An endpoint is described once and then translated for each client library. All of them hold secrets:
 they go to child processes through standard input or a private file, never onto a command line, into
-a record or into a log.
-"""
+a record or into a log."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ _LOGIN_MODULES = {
 class Tls:
     """The encryption of a connection, as texts in PEM.
 
-    They are not paths, because executors on other machines lack the harness's files.
-    """
+    They are not paths, because executors on other machines lack the harness's files."""
 
     ca: str | None = None
     """Certificates of the authorities that may sign a server's certificate; None for those that the
@@ -117,8 +115,7 @@ class KafkaEndpoint:
     def spark(self) -> dict[str, str]:
         """Return the options of Spark's Kafka source and sink.
 
-        Driver and executors get the same ones, so the addresses are those for executors.
-        """
+        Driver and executors get the same ones, so the addresses are those for executors."""
         options = {"bootstrap.servers": self._addresses(on_executor=True), **self.java_properties()}
         return {f"kafka.{name}": value for name, value in options.items()}
 

@@ -3,8 +3,7 @@
 Clients log in with SCRAM, which proves the password without sending it: a process that binds a dead
 broker's port learns nothing from the clients that come back. The broker's own controller listener
 uses PLAIN with a password of its own (SCRAM needs metadata that the controller does not serve yet);
-only the broker itself connects there, so that password leaves it only while it lives.
-"""
+only the broker itself connects there, so that password leaves it only while it lives."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ def _new_cluster_id() -> str:
     """Return a random UUID in Kafka's format, beginning with a letter.
 
     Its first bit is cleared: one id in 64 would begin with a dash otherwise, which Kafka's own
-    tools take for an option.
-    """
+    tools take for an option."""
     number = uuid.uuid4().bytes
     return base64.urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).decode().rstrip("=")
 
@@ -96,8 +94,7 @@ class BrokerIdentity:
         """Return the text of server.properties, which holds passwords.
 
         The quorum is static (controller.quorum.voters): the storage does not contain its ports, so
-        it can be served on others.
-        """
+        it can be served on others."""
         return _PROPERTIES.format(
             client=client,
             controller=controller,

@@ -4,8 +4,7 @@ A harness can end without a chance to stop its cluster (SIGKILL, the out-of-memo
 kernel's parent-death signal does not help: it is tied to the thread that forked and does not reach
 the children of children, which here are the executors and their Python processes. So one small
 process waits for the end of the owner and then removes the cluster. If the keeper is killed too,
-the next start does the same from the records.
-"""
+the next start does the same from the records."""
 
 from __future__ import annotations
 

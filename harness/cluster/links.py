@@ -4,8 +4,7 @@ A bandwidth is kept by a token bucket (``tbf``), latency and loss by ``netem``, 
 the worker's virtual cable. Most kernels have both; some lack ``netem``, which is found by trying.
 Where a backend cannot shape (loopback addresses), and for latencies between one pair of nodes
 rather than all of a worker's, the engine delays messages at the receiver
-(`harness.engines.tasks.pacing`); results record which of the two was used.
-"""
+(`harness.engines.tasks.pacing`); results record which of the two was used."""
 
 from __future__ import annotations
 
@@ -94,8 +93,7 @@ Traffic = Callable[[Sequence[str]], str | None]
 def lay(link: WorkerLink | None, device: str, tc: Traffic) -> None:
     """Lay ``link`` on a device's output; None takes the present one away.
 
-    Raises `EnvironmentFailure` with the kernel's message.
-    """
+    Raises `EnvironmentFailure` with the kernel's message."""
     tc(removal(device))  # there may be none, so its message means nothing
     for arguments in orders(link, device) if link is not None else ():
         if (complaint := tc(arguments)) is not None:

@@ -3,8 +3,7 @@
 A result directory has a lock, a machine has none: two commands with different ``--out``, or a
 cluster that was left up, share processor and disk. They are found in the register of clusters
 (`harness.cluster.ownership`), whichever began first. Of other users' clusters only the load is seen
-(`harness.judging.foreign`).
-"""
+(`harness.judging.foreign`)."""
 
 from __future__ import annotations
 

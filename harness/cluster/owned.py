@@ -2,8 +2,7 @@
 
 A cluster is on record before any part of it exists. A keeper outlives the harness by a moment and
 removes it, and the next start removes what both left. A backend adds how its servers are found,
-brought up, examined and broken.
-"""
+brought up, examined and broken."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class OwnedCluster(Cluster):
         ``run_directory`` must be new or empty; by default it is made under the user's state
         directory. ``remove`` is `backends.remove_made`, which knows all backends, because a start
         also removes the remains of dead clusters of other backends. ``keep`` leaves the directory
-        in place after `stop`, without its secrets.
-        """
+        in place after `stop`, without its secrets."""
         self.spec = spec
         self._remove = remove
         self.run = secrets.token_hex(8)

@@ -8,8 +8,7 @@ last one is gone. A cluster's owner is the harness process that started it, or n
 A cluster whose owner is dead is removed by the next start: every process with the cluster's run in
 its environment, and every process in the cluster's journal whose pid *and* start time still agree,
 is killed; its backend removes what else it made; then its directory is removed. Records of another
-machine, of another container (which has other pids) or of a living owner are never touched.
-"""
+machine, of another container (which has other pids) or of a living owner are never touched."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ def state_directory() -> Path:
     """Return ``$XDG_STATE_HOME/faultline``, by default ``~/.local/state/faultline``.
 
     A relative path counts as not set, according to the XDG specification: for a child process with
-    another working directory it would be another place.
-    """
+    another working directory it would be another place."""
     root = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (root if root.is_absolute() else Path.home() / ".local" / "state") / "faultline"
 
@@ -147,8 +145,7 @@ class ClusterRecords:
     def clean_up(self, record: ClusterRecord, remove: Remove) -> None:
         """Kill all processes of a cluster; remove its backend's parts, its directory, its record.
 
-        ``remove`` does the backend's part: `harness.cluster.backends.remove_made`.
-        """
+        ``remove`` does the backend's part: `harness.cluster.backends.remove_made`."""
         end_processes(record)
         remove(record)
         if record.keep:
@@ -170,8 +167,7 @@ class ClusterRecords:
 def end_processes(record: ClusterRecord) -> None:
     """SIGKILL every process of the cluster and wait until none is left.
 
-    Raises `EnvironmentFailure` if one survives, because it hangs in a system call.
-    """
+    Raises `EnvironmentFailure` if one survives, because it hangs in a system call."""
     if record.machine != Machine.here():
         return
     killed = signal_all(record.processes, signal.SIGKILL).processes

@@ -8,8 +8,7 @@ moved to a session of their own or lost their parent.
 ``/proc`` is read directly rather than through psutil for two reasons: psutil's creation time is
 wall-clock time and shifts when the clock is set, so it cannot be compared with one that an earlier
 process wrote down; and one pass over all processes must be cheap, because it delays a kill. Linux
-only, like the local backend.
-"""
+only, like the local backend."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ class HostProcess:
     """The process of a node, as that process sees itself.
 
     Its pid inside a container differs from the one outside, so it is valid only together with the
-    worker; the start time shows that the pid has not been reused.
-    """
+    worker; the start time shows that the pid has not been reused."""
 
     worker: str
     pid: int
@@ -166,8 +164,7 @@ def members(run: str, by: str = WORKER_VARIABLE) -> dict[str, list[ProcessStat]]
     """Return the living processes of ``run`` and all their descendants, by worker.
 
     ``by`` is the variable to group them by; those without it are under "". This process and its
-    ancestors are left out, whatever their environment.
-    """
+    ancestors are left out, whatever their environment."""
     everyone = snapshot()
     spared = _with_ancestors(os.getpid(), everyone)
     roots: dict[str, list[int]] = {}
@@ -231,8 +228,7 @@ def open_handle(pid: int) -> int | None:
     """Return a pid file descriptor, which stays with its process when the pid is reused.
 
     None on kernels before 5.3, in sandboxes, and for Pythons that were built against older headers
-    (some standalone builds). Raises `ProcessLookupError` when there is no such process.
-    """
+    (some standalone builds). Raises `ProcessLookupError` when there is no such process."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -329,8 +325,7 @@ def signal_all(
     """Signal all processes that ``find`` finds, again and again until it finds no new one.
 
     One pass is not enough: a process may fork between being found and being signalled. ``done``
-    counts as the first pass.
-    """
+    counts as the first pass."""
     seen = set() if done is None else {stat.identity for stat in done.processes}
     while fresh := [stat for stat in find() if stat.identity not in seen]:
         seen.update(stat.identity for stat in fresh)

@@ -29,8 +29,7 @@ class Programs:
 def find_programs(report: Notify) -> Programs:
     """Find Java, Redis and PySpark; fetch the pinned jars on first use.
 
-    Raises `harness.errors.EnvironmentFailure` with the missing program and how to get it.
-    """
+    Raises `harness.errors.EnvironmentFailure` with the missing program and how to get it."""
     import pyspark
 
     from harness.environment.jars import ensure_jars

@@ -38,8 +38,7 @@ def write_journal(directory: Path, name: str, identity: ProcessIdentity | None) 
 def read_journal(directory: Path) -> list[tuple[str, ProcessIdentity]]:
     """Return name and identity of every process that was ever started for the cluster.
 
-    A torn line is skipped: its process is found by its environment.
-    """
+    A torn line is skipped: its process is found by its environment."""
     found = []
     try:
         lines = journal_path(directory).read_text().splitlines()
@@ -75,8 +74,7 @@ def remove_run_directory(directory: Path) -> None:
     """Remove a run directory, its journal last.
 
     The journal proves that it is one. The process that removes it may be killed on the way (a
-    keeper by the next start, which removes the same cluster); the next one then goes on.
-    """
+    keeper by the next start, which removes the same cluster); the next one then goes on."""
     journal = journal_path(directory)
     if not journal.exists():
         return
@@ -94,8 +92,7 @@ def remove_run_directory(directory: Path) -> None:
 def make_place(parent: Path, name: str) -> Path:
     """Make the directory ``name`` in ``parent``, for its owner only, and return it.
 
-    Raises `UsageError` for a name that would lead elsewhere.
-    """
+    Raises `UsageError` for a name that would lead elsewhere."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UsageError(
             f"{name!r} cannot name a directory of a run",

@@ -136,16 +136,14 @@ def application_settings(
 def spread_settings(cluster: Cluster) -> dict[str, str]:
     """Return the settings of an application that takes every slot of the spec.
 
-    A foreign cluster may have more slots, which are not ours to take.
-    """
+    A foreign cluster may have more slots, which are not ours to take."""
     return {**cluster.spark_conf(), "spark.cores.max": str(cluster.spec.task_slots)}
 
 
 def one_rack(spec: ClusterSpec, racks: Sequence[str] | None) -> str | None:
     """Return the rack that an application must stay on; None for all of them.
 
-    Raises `UsageError` for racks that are unknown or several.
-    """
+    Raises `UsageError` for racks that are unknown or several."""
     known = [f"r{number}" for number in range(1, spec.racks + 1)]
     wanted = set(known if racks is None else racks)
     if unknown := sorted(wanted - set(known)):
@@ -171,8 +169,7 @@ def server_environment(java_home: Path, spark_home: Path) -> dict[str, str]:
     """Return the common variables of servers and drivers.
 
     They are named one by one: a user's other variables would change what is measured, or reach a
-    log.
-    """
+    log."""
     return {
         **{name: os.environ[name] for name in KEPT if name in os.environ},
         "JAVA_HOME": str(java_home),
@@ -254,8 +251,7 @@ def new_ui_key() -> str:
 class MasterLog:
     """The registered workers, read from a master's log.
 
-    This needs no web page and costs only the new bytes.
-    """
+    This needs no web page and costs only the new bytes."""
 
     def __init__(self) -> None:
         self._registered: set[str] = set()

@@ -143,8 +143,7 @@ S = TypeVar("S", bound=Slot)
 class Workers(ABC, Generic[S]):
     """The workers of one cluster.
 
-    Safe to use from several threads: the injector acts while others look.
-    """
+    Safe to use from several threads: the injector acts while others look."""
 
     def __init__(self, slots: Mapping[str, S], nodes: Iterable[Node], run_directory: Path) -> None:
         """Keep the workers, by name, and the nodes on them; start nothing."""

@@ -1,7 +1,6 @@
 """The draw of a pass of `endure`: its workload, scheme and disturbances, from a seed.
 
-Both follow from the seed and the number of the pass alone, so a pass can be planned again.
-"""
+Both follow from the seed and the number of the pass alone, so a pass can be planned again."""
 
 from __future__ import annotations
 
@@ -125,8 +124,7 @@ def schedule(
     """Draw the disturbances of the ``number``-th pass.
 
     With ``servers`` these are frozen, and with ``cuts`` racks are cut off, too. ``away_s`` is the
-    least time for which dead nodes stay away.
-    """
+    least time for which dead nodes stay away."""
     chance = random.Random(derive_seed(seed, f"pass {number}"))
     racks = sorted({node.rack for node in nodes})
     names = [node.name for node in nodes]

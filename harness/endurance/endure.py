@@ -4,8 +4,7 @@ Each pass takes the next contender (a scheme with its planner's plan) and anothe
 passes have just as many slots as copies, or nodes that stay away for a while: then a lost task does
 not find a place at once, and output is tentative where the scheme allows it. The disturbances
 follow from the seed (`draw`). The process that dies and its activity at that instant do not: the
-machine decides, which is the reason for a thousand kills.
-"""
+machine decides, which is the reason for a thousand kills."""
 
 from __future__ import annotations
 

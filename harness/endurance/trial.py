@@ -1,8 +1,7 @@
 """One pass that is disturbed on purpose, and the verdict on its output.
 
 The check shares no code with the protocol: it reads the out topic like any reader and compares
-with every batch computed once and in order over the same input.
-"""
+with every batch computed once and in order over the same input."""
 
 from __future__ import annotations
 
@@ -175,8 +174,7 @@ class Trial:
         """Prepare a pass.
 
         With ``settles`` it waits, for `SETTLED_S` at most, until every copy of the scheme has been
-        ready; the disturbances are put off together.
-        """
+        ready; the disturbances are put off together."""
         self.engine, self.workload = engine, workload
         self._settles = settles
         self._directory, self._report = directory, report
@@ -255,8 +253,7 @@ class Trial:
     ) -> Sequence[Message]:
         """Run from the first record to the last result.
 
-        In any case the engine can go on with another pass afterwards.
-        """
+        In any case the engine can go on with another pass afterwards."""
         engine = self.engine
         engine.begin(work)
         try:

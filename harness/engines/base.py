@@ -17,8 +17,7 @@ is open under one scheme on one cluster, stays warm between passes, and runs one
 
 An engine does not measure itself: latency, throughput and equality come from the out topic, by the
 broker's clock. Its events hold only what is invisible from outside: when it noticed a failure, and
-why. ``tests/engines/contract.py`` checks an engine against all this.
-"""
+why. ``tests/engines/contract.py`` checks an engine against all this."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ class Engine(Protocol):
     """An open engine.
 
     Every wait inside has a deadline and ends in an `EnvironmentFailure` with the state of the
-    awaited part and its last log lines.
-    """
+    awaited part and its last log lines."""
 
     @property
     def name(self) -> str:
@@ -153,21 +151,18 @@ class Engine(Protocol):
     def check(self) -> None:
         """Return when all of it is ready for work, after failures too.
 
-        Raises `EnvironmentFailure` if it will not be, so that another engine is opened.
-        """
+        Raises `EnvironmentFailure` if it will not be, so that another engine is opened."""
 
     def targets(self) -> Sequence[Node]:
         """Return the nodes that can be killed alone and with their rack.
 
         They are Spark workers, or nodes of the engine's own that it has registered with the cluster
-        (`Cluster.register_host`).
-        """
+        (`Cluster.register_host`)."""
 
     def closes_after_s(self, workload: Workload) -> float:
         """Return how long after a window's end late records still count, in event time.
 
-        The first record later than that closes the window, and latency counts from there.
-        """
+        The first record later than that closes the window, and latency counts from there."""
 
     def begin(self, work: Work) -> None:
         """Start the work; return when the records already in the topics have been processed."""
@@ -179,15 +174,13 @@ class Engine(Protocol):
         """Wait until every result of input before that instant has been delivered.
 
         Returns False if that took too long, which is a finding and not an error. May be called
-        again. Raises the errors of `raise_problems`.
-        """
+        again. Raises the errors of `raise_problems`."""
 
     def raise_problems(self) -> None:
         """Raise if the engine cannot go on.
 
         `EnvironmentFailure`: a process of its own has ended for good. `UsageError`: the workload is
-        the cause.
-        """
+        the cause."""
 
     def end(self) -> None:
         """Stop the work; the engine stays. Its topics still exist."""
@@ -197,8 +190,7 @@ class Engine(Protocol):
 
         Columns: ``window_start_s``, the workload's other columns, ``arrival_s``, ``copy``,
         ``stability`` (a value of `harness.measure.versions.Stability`). Messages of a sender that a
-        newer incarnation has fenced are left out.
-        """
+        newer incarnation has fenced are left out."""
 
     def events(self) -> Sequence[Event]:
         """Return the events since `begin`, in the order of time; after `end`, too."""
@@ -206,20 +198,17 @@ class Engine(Protocol):
     def usage(self) -> Mapping[str, Usage]:
         """Return the usage of processes that belong to no node (a driver, a coordinator), by name.
 
-        It is cumulative.
-        """
+        It is cumulative."""
 
     def truth(self, work: Work) -> pd.DataFrame:
         """Compute the workload's columns over the topics' whole input in another way.
 
-        It is a batch query, or every batch once and in order: not the way under test.
-        """
+        It is a batch query, or every batch once and in order: not the way under test."""
 
     def score(self, accurate: pd.DataFrame, delivered: pd.DataFrame, work: Work) -> Scored:
         """Score ``delivered`` results (by arrival) against ``accurate`` ones by their members.
 
-        Both first and last versions are scored; `Workload.members` gives the members.
-        """
+        Both first and last versions are scored; `Workload.members` gives the members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,8 +260,7 @@ class EngineKind(ABC):
     def needs(self, setup: Setup) -> ClusterNeeds:
         """Return the requirements of the setup's scheme.
 
-        Raises `UsageError` for an unknown scheme, and for parameters of another engine.
-        """
+        Raises `UsageError` for an unknown scheme, and for parameters of another engine."""
         if setup.scheme not in self.schemes:
             raise UsageError(
                 f"engine {self.name!r} has no scheme {setup.scheme!r}",

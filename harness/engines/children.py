@@ -1,7 +1,6 @@
 """Resource usage of an engine's own processes.
 
-Tests: ``tests/engines/test_contract.py``.
-"""
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 

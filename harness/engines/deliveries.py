@@ -1,8 +1,7 @@
 """Results of an engine, as they are in the out topic and as the judge reads them.
 
 A result travels as a JSON object, with the number of its copy in a header. Every engine writes this
-form, so that one reader serves all of them.
-"""
+form, so that one reader serves all of them."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ def deliveries(
 
     Columns: ``window_start_s``, the workload's other columns, ``arrival_s`` (the broker's append
     time since the start of the load), ``copy``, and ``stability`` (the header of that name, stable
-    without one).
-    """
+    without one)."""
     frame = decode([message.value for message in messages], workload.columns)
     frame["arrival_s"] = [message.append_ms / 1000 - start_unix_s for message in messages]
     frame["copy"] = [message.copy for message in messages]

@@ -9,5 +9,4 @@ Nothing here needs root or installs anything outside `cache.cache_directory`. Ev
 comes over the network is pinned by SHA-256 in a lock file next to the module that fetches it,
 is checked before it is used, and gets its final name only when it is complete: an interrupted or
 a doubled first start leaves nothing half made. The addresses are those of the ordinary clients
-(pip or uv, and the Ivy inside PySpark), so a mirror or a proxy configured for them is used.
-"""
+(pip or uv, and the Ivy inside PySpark), so a mirror or a proxy configured for them is used."""

@@ -22,8 +22,7 @@ def to_stderr(line: str) -> None:
 def cache_directory() -> Path:
     """Return ``$XDG_CACHE_HOME/faultline`` or ``~/.cache/faultline``, made when absent.
 
-    Raises `EnvironmentFailure` if it cannot be made or written.
-    """
+    Raises `EnvironmentFailure` if it cannot be made or written."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     try:
         # The XDG specification: a relative path is invalid and is ignored.
@@ -60,8 +59,7 @@ def sha256(path: Path) -> str:
 def locked(name: str, *, report: Notify) -> Iterator[None]:
     """Hold the cache's lock ``name`` against every other process of this user.
 
-    The kernel releases it when the process ends, for whatever reason: there are no stale locks.
-    """
+    The kernel releases it when the process ends, for whatever reason: there are no stale locks."""
     with (cache_directory() / f"{name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

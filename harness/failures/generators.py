@@ -2,8 +2,7 @@
 
 A schedule never kills a target that is down already, so every kill must find something alive. Rates
 are per node (or rack) and hour, as failure studies print them. Every generator stores its arguments
-in `Schedule.parameters`.
-"""
+in `Schedule.parameters`."""
 
 from __future__ import annotations
 
@@ -108,8 +107,7 @@ def exponential(
 ) -> Schedule:
     """Let every node fail on its own, with exponential times between its failures.
 
-    A node that is down does not fail; without ``repair`` it stays down.
-    """
+    A node that is down does not fail; without ``repair`` it stays down."""
     events = _arrivals(nodes, rate_per_hour, duration_s, seed, repair)
     return Schedule(
         events=events,
@@ -131,8 +129,7 @@ def mixed(
     """Draw independent failures of nodes, together with failures of whole racks.
 
     ``racks`` has the nodes of each rack. A rack that fails takes down its living nodes, and all of
-    its nodes come back together.
-    """
+    its nodes come back together."""
     members = {**racks, **{node: [node] for nodes in racks.values() for node in nodes}}
     rates = dict.fromkeys(members, node_rate_per_hour) | dict.fromkeys(racks, rack_rate_per_hour)
     arrivals = [
@@ -160,8 +157,7 @@ class BurstSizes:
     """The number of nodes that fail together: P(i) = (1 - a) c(r1) r1^i + a c(r2) r2^i, i = 1 .. n.
 
     The bi-exponential model of Nath et al. (NSDI 2006); the values are refitted to their trace of
-    web servers.
-    """
+    web servers."""
 
     large_share: float = 0.0083
     """a, the share of the bursts from the heavy part."""
@@ -195,8 +191,7 @@ def bursts(
     """Draw exponential arrivals of bursts, each of several nodes of the cluster at one instant.
 
     A burst takes living nodes, each with the same probability, and all of them if fewer are left
-    than its size.
-    """
+    than its size."""
     sizes = sizes or BurstSizes()
     rng = generator(seed, "bursts")
     probabilities = sizes.probabilities(len(nodes))
@@ -224,8 +219,7 @@ class _Outages:
     """The nodes that are down, with their return.
 
     Exponential arrivals have no memory: without those that find nothing alive, each node still has
-    the right times between failures.
-    """
+    the right times between failures."""
 
     def __init__(
         self, members: Mapping[str, Sequence[str]], repair: Repair | None, rng: np.random.Generator

@@ -86,8 +86,7 @@ class Injector:
     """A thread that prepares each event, waits for its instant, and applies it.
 
     Use it as a context manager around the run; leaving cancels what has not happened yet, and
-    raises what ``on_event`` raised.
-    """
+    raises what ``on_event`` raised."""
 
     def __init__(
         self,
@@ -145,8 +144,7 @@ class Injector:
     def _may_prepare(self, ready: Sequence[_Ready], event: FailureEvent) -> bool:
         """Return True if no event that is still pending can change the victims of this one.
 
-        Failures within `AHEAD_S` are all prepared before the first is applied.
-        """
+        Failures within `AHEAD_S` are all prepared before the first is applied."""
         if not ready:
             return True
         close = event.at_s - ready[0][0].at_s < AHEAD_S

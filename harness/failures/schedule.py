@@ -99,8 +99,7 @@ class Schedule:
     def _precedes(self, index: int, action: Action, racks: Collection[str]) -> bool:
         """Return True if an earlier event may have done ``action`` to the target of this one.
 
-        That event's target is the same, or a rack if this one is a node, or the other way round.
-        """
+        That event's target is the same, or a rack if this one is a node, or the other way round."""
         target = self.events[index].target
         return any(
             earlier.action is action

@@ -29,8 +29,7 @@ def draw_held(
     """Draw ``cells``, by (row, column): the greener, the more sentences hold.
 
     Below their number are the ``letters`` of those that do not. The cell ``marked`` is ours.
-    Combinations without a cell stay empty.
-    """
+    Combinations without a cell stay empty."""
     import seaborn
 
     share = pd.DataFrame(index=list(rows), columns=list(columns), dtype=float)

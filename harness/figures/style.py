@@ -1,8 +1,7 @@
 """One look for every picture: report, notebooks and ``--draw``.
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; a scheme or a planner
-has the same colour and marker in every figure.
-"""
+has the same colour and marker in every figure."""
 
 from __future__ import annotations
 
@@ -129,8 +128,7 @@ def label_line_ends(axes: Axes, *, minimum_gap: float = 0.055, size: float = 8) 
     """Write each line's label next to its last point instead of in a legend.
 
     Labels are moved apart to at least ``minimum_gap`` of the axes' height; call it after the
-    limits are final.
-    """
+    limits are final."""
     ends: list[tuple[float, Line2D]] = []
     for line in axes.get_lines():
         points = np.asarray(line.get_xydata(), dtype=float)
@@ -165,8 +163,7 @@ def not_measured(axes: Axes) -> None:
 def plain_ticks(*axes: Axis) -> None:
     """Write the ticks of logarithmic axes as plain numbers: 0.1, 1, 10.
 
-    An axis shorter than two decades also gets 2 and 5. Call it after the limits are final.
-    """
+    An axis shorter than two decades also gets 2 and 5. Call it after the limits are final."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axis in axes:
@@ -180,8 +177,7 @@ def plain_ticks(*axes: Axis) -> None:
 def stamp(figure: Figure, text: str) -> None:
     """Write a warning into the figure: simulated, scaled down, chosen values.
 
-    A figure that has a stamp already gets one line with both texts.
-    """
+    A figure that has a stamp already gets one line with both texts."""
     for earlier in figure.texts:
         if earlier.get_gid() == _STAMP:
             present = earlier.get_text()

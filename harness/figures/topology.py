@@ -1,7 +1,6 @@
 """A topology as a picture: a column of tasks per operator, replicated tasks filled.
 
-Tests: ``tests/figures/test_topology.py``.
-"""
+Tests: ``tests/figures/test_topology.py``."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def draw_topology(
     """Draw ``topology`` on ``figure``; ``alive`` flags the replicated tasks, shape ``(tasks,)``.
 
     Sources are at the left. Substreams between two replicated tasks are drawn strong: they survive
-    when everything else fails.
-    """
+    when everything else fails."""
     axes = figure.subplots()
     axes.set_axis_off()
     positions = _positions(topology)

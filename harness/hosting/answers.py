@@ -6,8 +6,7 @@ function of the effect and of a server (an operator, a store, an output partitio
 hands in, so that a simulated store and a real one answer by the same rules. When, and whether at
 all, is the host's own matter: it may drop an effect, but must not invent its answer.
 
-What is done at a `Place` without a server (links, timers, reading) has no function here.
-"""
+What is done at a `Place` without a server (links, timers, reading) has no function here."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ class CheckpointStore(Protocol):
     def fence(self, task: int, term: int | None) -> bool:
         """Refuse lower terms of ``task`` from now on; return False if this one is refused.
 
-        None fences nothing and is never refused.
-        """
+        None fences nothing and is never refused."""
 
     def put(self, checkpoint: told.Checkpoint) -> bool:
         """Keep ``checkpoint``; return False if its term is refused. Raises `NoRoom`."""
@@ -79,14 +77,12 @@ class RegistryStore(Protocol):
     def take_registry(self, owner: int) -> tuple[int, object | None]:
         """Return a term higher than all before, and the registry, None if there is none.
 
-        An ``owner`` that has a term gets the same one again.
-        """
+        An ``owner`` that has a term gets the same one again."""
 
     def put_registry(self, term: int, version: int, registry: object) -> int | None:
         """Keep ``registry``, unless a higher term than ``term`` was given out: then return that.
 
-        A version that is not newer than the stored one changes nothing.
-        """
+        A version that is not newer than the stored one changes nothing."""
 
 
 class Output(Protocol):

@@ -26,8 +26,7 @@ A record batch without its stream costs a third to write, so the schema goes bes
 and empty tables are encoded once per process. `Encoded` is a payload that is encoded at most
 once: what is sent, kept in an outbox and stored in a checkpoint are the same bytes.
 
-Raises `CorruptData` for bytes that no `encode` made, and `UsageError` for values it cannot take.
-"""
+Raises `CorruptData` for bytes that no `encode` made, and `UsageError` for values it cannot take."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ class Encoded:
     """A payload that holds its value or its bytes, and converts them on first use.
 
     A host puts outputs into it and takes inputs out of it, so the protocol passes it on and never
-    looks inside.
-    """
+    looks inside."""
 
     __slots__ = ("_data", "_value")
 
@@ -135,8 +133,7 @@ def to_parts(value: Any) -> tuple[bytes, list[bytes]]:
     """Return the JSON of ``value`` (ASCII, one line), and the parts that it counts.
 
     For carriers that have room for both: a message with a payload has one part, an order, a
-    heartbeat or the registry has none.
-    """
+    heartbeat or the registry has none."""
     parts: list[bytes] = []
     return _DUMP(_write_any(value, parts)).encode("ascii"), parts
 
@@ -217,8 +214,7 @@ def _empty_frame(schema: pa.Schema) -> bytes:
 def _schema_bytes(schema: pa.Schema) -> bytes | None:
     """Return the schema without metadata, which equality of tables ignores.
 
-    None if a record batch is not enough because dictionaries would have to go with it.
-    """
+    None if a record batch is not enough because dictionaries would have to go with it."""
     if any(_has_dictionary(field.type) for field in schema):
         return None
     data: bytes = schema.remove_metadata().serialize().to_pybytes()

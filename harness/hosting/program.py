@@ -1,8 +1,7 @@
 """What tasks compute: a topology, the code of its tasks, what they read, and the no-failure twin.
 
 The caller hands a program in; nothing here knows a workload. Tasks keep the numbers of the
-topology: those of source operators read their log partitions themselves.
-"""
+topology: those of source operators read their log partitions themselves."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def host(
     """Make a program from a planner's topology.
 
     ``task`` gives the code of an operator's task by its index, ``read`` the content of a source
-    task's partition in a batch.
-    """
+    task's partition in a batch."""
     places = [topology.place(number) for number in range(topology.task_count)]
     operators = tuple(task(*place) for place in places)
     memory = {

@@ -6,8 +6,7 @@ noted (`NoteCopy`): LOST by the coordinator, progress by the nodes, which for th
 primaries' progress (`NodeMachine`, ``notes_progress``).
 
 A task that is not lost and goes back all the same (coordinated checkpoints and source replay
-restart others with it) is counted from when its new primary is hosted.
-"""
+restart others with it) is counted from when its new primary is hosted."""
 
 from __future__ import annotations
 

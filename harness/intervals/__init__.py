@@ -9,5 +9,4 @@
 * `harness.intervals.adaptive` – the interval tuned while running.
 
 An *interval* is the whole period T from one checkpoint's completion to the next, the
-checkpoint's own cost c included. Everything is in seconds, rates are per second.
-"""
+checkpoint's own cost c included. Everything is in seconds, rates are per second."""

@@ -3,8 +3,7 @@
 T* needs only λ and c (section 6 of the paper), and both can be observed: every completed
 checkpoint shows its cost, every failure and every second without one is evidence about λ.
 `IntervalTuner` keeps the two estimates and returns the next period; `simulate_policies` compares
-it, fixed intervals and an oracle under the same drift with the same failures.
-"""
+it, fixed intervals and an oracle under the same drift with the same failures."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ class IntervalTuner:
     failures and seconds fade with ``memory_s``, the prior's seconds too, but not its failures: a
     wrong first guess is forgotten, and a long time without failures never brings the estimate below
     prior_failures / memory_s. c is an exponential moving average that gives the newest
-    checkpoint the weight ``cost_weight``.
-    """
+    checkpoint the weight ``cost_weight``."""
 
     def __init__(
         self,
@@ -84,8 +82,7 @@ class IntervalTuner:
         """Update the estimates with a period that ended with a failure or with a checkpoint.
 
         The period lasted ``elapsed_s``, the checkpoint ``cost_s``. Where ``failed``, ``cost_s`` is
-        ignored: that checkpoint was never completed.
-        """
+        ignored: that checkpoint was never completed."""
         elapsed = np.asarray(elapsed_s, dtype=float)
         kept = np.exp(-elapsed / self._memory_s)
         # Seconds fade while they pass, so that the sum tends to memory_s and no higher.
@@ -177,8 +174,7 @@ def simulate_policies(
     """Return the utilization of each run under each policy; all get the same failures.
 
     Each array has shape (runs,). The process is that of `harness.intervals.simulator`; a run ends
-    with the first period that ends after the horizon, so no period is cut off.
-    """
+    with the first period that ends after the horizon, so no period is cut off."""
     failures = drift.failure_times_s(generator, runs)
     return {
         name: _run_policy(drift, policy, failures, restart_s, stagger_s)

@@ -4,8 +4,7 @@ The closed form of `harness.intervals.utilization` assumes exponential gaps and 
 restart. Real systems fail in clusters (Weibull gaps of shape below 1, lognormal repairs;
 Schroeder and Gibson, DSN 2006), and a trace has its own order.
 
-Tests: ``tests/intervals/test_simulator.py``.
-"""
+Tests: ``tests/intervals/test_simulator.py``."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ class Weibull(FailureModel):
 class Trace(FailureModel):
     """Recorded gaps replayed in their order, each run from a start of its own, cyclically.
 
-    The order matters: gaps of real systems are not independent.
-    """
+    The order matters: gaps of real systems are not independent."""
 
     recorded_gaps_s: Array
 

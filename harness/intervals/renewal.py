@@ -8,8 +8,7 @@ theorem
 With exponential gaps the sum is geometric and this is equation 10 of the utilization paper;
 with any other it gives the error of equation 10, without the noise of a simulation.
 
-Tests: ``tests/intervals/test_simulator.py``.
-"""
+Tests: ``tests/intervals/test_simulator.py``."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ def renewal_utilization(
 def best_interval_s(system: CheckpointedSystem, failures: FailureModel) -> float:
     """Return the interval that maximizes `renewal_utilization`.
 
-    The search is on a logarithmic scale within a factor of 30 of the closed form's interval.
-    """
+    The search is on a logarithmic scale within a factor of 30 of the closed form's interval."""
     from scipy.optimize import minimize_scalar  # here, because it is slow to import and rarely used
 
     cost = float(np.asarray(system.cost_s))

@@ -2,8 +2,7 @@
 
 Young's and Daly's τ is the time computed between two checkpoints, so their period is τ + c.
 Zhuang et al.'s formula is in no copy at hand; `zhuang_interval_s` is a reconstruction from
-their abstract and is labelled as one in every figure.
-"""
+their abstract and is labelled as one in every figure."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ def young_interval_s(system: CheckpointedSystem) -> Array:
 def daly_first_order_interval_s(system: CheckpointedSystem) -> Array:
     """Return Daly's first-order interval of 2003: τ = sqrt(2c(M + R)); the period τ + c.
 
-    It is good while τ and c are well below M.
-    """
+    It is good while τ and c are well below M."""
     useful = np.sqrt(2.0 * system.cost_s * (system.mttf_s + np.asarray(system.restart_s)))
     return np.asarray(useful + system.cost_s)
 
@@ -32,8 +30,7 @@ def daly_first_order_interval_s(system: CheckpointedSystem) -> Array:
 def daly_interval_s(system: CheckpointedSystem) -> Array:
     """Return Daly's higher-order interval of 2006 (equation 37), as a period.
 
-    τ = sqrt(2cM) [1 + sqrt(c/2M)/3 + (c/2M)/9] - c while c < 2M, else M.
-    """
+    τ = sqrt(2cM) [1 + sqrt(c/2M)/3 + (c/2M)/9] - c while c < 2M, else M."""
     mttf = np.asarray(system.mttf_s, dtype=float)
     ratio = np.asarray(system.cost_s / (2.0 * mttf))
     period = np.sqrt(2.0 * system.cost_s * mttf) * (1.0 + np.sqrt(ratio) / 3.0 + ratio / 9.0)
@@ -47,8 +44,7 @@ def zhuang_interval_s(system: CheckpointedSystem, *, load: float = 1.0) -> Array
     T = sqrt(2cM / load).
 
     ``load`` is the input rate over the highest processing rate, in (0, 1]; the utilization
-    paper compares at 1, where this is Young's τ read as the whole period.
-    """
+    paper compares at 1, where this is Young's τ read as the whole period."""
     if not 0.0 < load <= 1.0:
         raise UsageError(f"load is {load:g}", remedy="give a share above 0 and at most 1")
     period = np.sqrt(2.0 * system.cost_s * system.mttf_s / load)

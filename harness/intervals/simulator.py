@@ -9,8 +9,7 @@ each further one T after the one before.
 Between two failures X apart the system restarts for R and then completes floor((X-R-D)/T)
 checkpoints (none if that is negative), each worth T-c of useful work. Nothing else carries over
 from one gap to the next, so a run is a row of gaps and needs no event loop; and all intervals share
-one drawing of the gaps (common random numbers).
-"""
+one drawing of the gaps (common random numbers)."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class Simulation:
     def frame(self) -> pd.DataFrame:
         """Return a row per interval, with errors over the runs.
 
-        ``sd`` is the deviation between runs, which the paper's error bars show.
-        """
+        ``sd`` is the deviation between runs, which the paper's error bars show."""
         low, high = self.confidence()
         return pd.DataFrame(
             {
@@ -98,8 +96,7 @@ def simulate(
 
     ``system`` is one system (scalar fields); its failure rate is not used, ``failures`` is.
     ``restart`` replaces its constant restart. Raises `UsageError` for fewer than two runs, no
-    failure, or an interval that does not hold its checkpoint.
-    """
+    failure, or an interval that does not hold its checkpoint."""
     if runs < 2 or failures_per_run < 1:
         raise UsageError(
             f"{runs} runs of {failures_per_run} failures give no error bar",

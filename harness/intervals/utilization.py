@@ -5,8 +5,7 @@ Intervals in Distributed Stream Processing Systems", FGCS 2020; equation numbers
 
 Everything is written in x = λT and p = λc, which have no unit, and in forms that neither
 overflow nor cancel: x/(e^x - 1) as 1/exprel(x), and near the branch point of Lambert's W its
-own power series. A utilization too small for a double is 0, never NaN.
-"""
+own power series. A utilization too small for a double is 0, never NaN."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class CheckpointedSystem:
     """The parameters of a checkpointed system's utilization, without its interval.
 
     Each field is one number or an array; arrays broadcast against each other and against the
-    intervals. Raises `UsageError` naming the field and the value.
-    """
+    intervals. Raises `UsageError` naming the field and the value."""
 
     cost_s: Numbers
     """c: the cost of one checkpoint."""
@@ -72,8 +70,7 @@ class CheckpointedSystem:
         """Return the share of time that is useful work (equation 10; equation 4 for depth 1).
 
         Exact for exponential failures, in [0, 1]; 0 where the interval is all checkpoint.
-        Raises `UsageError` if an interval is shorter than the checkpoint's cost.
-        """
+        Raises `UsageError` if an interval is shorter than the checkpoint's cost."""
         interval = self.checked_interval(interval_s)
         overhead = np.asarray(self.failure_rate_per_s * (self.restart_s + self.stagger_s))
         working = (interval - self.cost_s) / interval
@@ -142,8 +139,7 @@ def optimal_period_in_mttf(cost_in_mttf: Numbers) -> Array:
     """Return λT* as a function of p = λc: 1 + p + W0(-e^(-1-p)).
 
     Near p = 0 the argument of W comes to its branch point -1/e and W's digits are lost there
-    (half of them at p = 1e-16); below 0.01 the power series in sqrt(2p) keeps all.
-    """
+    (half of them at p = 1e-16); below 0.01 the power series in sqrt(2p) keeps all."""
     p = np.asarray(cost_in_mttf, dtype=float)
     series = np.polynomial.polynomial.polyval(
         np.sqrt(2.0 * np.minimum(p, _SERIES_BELOW)), _BRANCH_SERIES

@@ -86,8 +86,7 @@ def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried
     """Try one rung after the other until one is held.
 
     One whose median alone was within the margin is tried a second time: a single hiccup of the
-    machine must not make every grid longer.
-    """
+    machine must not make every grid longer."""
     steps: list[Tried] = []
     for rung in rungs:
         steps.append(attempt(rung))
@@ -101,8 +100,7 @@ def climb(rungs: Sequence[Rung], attempt: Callable[[Rung], Tried]) -> list[Tried
 def calibrate(run: LiveRun, rungs: Sequence[Rung], cluster: Cluster, context: Context) -> Outcome:
     """Climb with the run's workload and setup, on its warm engine.
 
-    The run's own interval, rate and schedule are not used; its load is lengthened for each rung.
-    """
+    The run's own interval, rate and schedule are not used; its load is lengthened for each rung."""
     engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
     directory = cluster.scratch(f"calibration-{context.directory.name}")
 

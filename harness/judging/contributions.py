@@ -1,7 +1,6 @@
 """The success of a pass's tuples: its records are made again and joined with their results.
 
-Pure: records follow from the load's plan alone, so they need not be kept from the pass.
-"""
+Pure: records follow from the load's plan alone, so they need not be kept from the pass."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ def tuple_success(
 ) -> float | None:
     """Return the `success_rate` of the pass's load; None for a workload without contributions.
 
-    ``first`` are the first versions of its results with ``identity`` and ``arrival_s``.
-    """
+    ``first`` are the first versions of its results with ``identity`` and ``arrival_s``."""
     if workload.contributions is None:
         return None
     tuples = first_arrivals_s(contributions(record, workload), first, identity)
@@ -35,8 +33,7 @@ def tuple_success(
 def contributions(record: PassRecord, workload: Workload) -> pd.DataFrame:
     """Return a row per record of the load and result that it goes into.
 
-    Columns: ``tuple``, ``sent_s``, and the result's identity with ``window_start_s``.
-    """
+    Columns: ``tuple``, ``sent_s``, and the result's identity with ``window_start_s``."""
     assert workload.contributions is not None, workload.name
     parts = [
         _of_partition(stream, source.name, partition, record.start_unix_s, workload.contributions)

@@ -4,8 +4,7 @@ A `Failure` is one kill, pause or cut that reached a part of the engine. It has 
 engine's own, from its detection until the failed task's processing progress is back where it was
 before the failure (`su-2016`; detection excluded), and the one seen from outside, from the failure
 until the output has caught up. A run keeps its failures in the series "recoveries" (`table`), and
-figures read them back (`read`).
-"""
+figures read them back (`read`)."""
 
 from __future__ import annotations
 
@@ -172,8 +171,7 @@ def table(failures: Sequence[Failure]) -> pd.DataFrame:
 def read(stored: pd.DataFrame) -> dict[str, list[Failure]]:
     """Return the failures of each run, in the order of their times.
 
-    ``stored`` is the series of several runs (`harness.results.tables.Results.series`).
-    """
+    ``stored`` is the series of several runs (`harness.results.tables.Results.series`)."""
     found: dict[str, list[Failure]] = {}
     for row in stored.to_dict("records"):
         found.setdefault(row["run"], []).append(
@@ -236,8 +234,7 @@ def aftermath(
 ) -> list[Failure]:
     """Return the failures of a pass with their consequences.
 
-    ``arrival_s`` are the arrivals of first versions, in this pass and in the twin.
-    """
+    ``arrival_s`` are the arrivals of first versions, in this pass and in the twin."""
     failures = done(record)
     found = _recoveries(record, failures, windows, normal, twin_kept_up)
     nexts = [*(failure.at_s for failure in failures[1:]), float("inf")]

@@ -3,8 +3,7 @@
 The harness's own are its process and every one below it: servers, workers, executors, drivers, the
 load generator. A process of its own that lost its parent, or that ended between two samples, counts
 its last second as foreign. Containers belong to their daemon, so with such a cluster only steal is
-known.
-"""
+known."""
 
 from __future__ import annotations
 

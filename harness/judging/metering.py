@@ -51,8 +51,7 @@ class Meter:
 
         Columns: ``at_unix_s``, ``who`` (a node, or processes of the engine such as "drivers"),
         ``cpu_s`` (cumulative), ``resident_bytes``, ``received_bytes``, ``sent_bytes`` (null where
-        not counted), ``method``.
-        """
+        not counted), ``method``."""
         counters = ["cpu_s", "resident_bytes", "received_bytes", "sent_bytes"]
         return pd.DataFrame(self._rows).astype(dict.fromkeys(counters, float))
 

@@ -1,7 +1,6 @@
 """The judge: the numbers of a run, from the records of its twin and its pass with failures.
 
-Pure: frames in, an `Outcome` out. The ground truth is the batch query over the same topics.
-"""
+Pure: frames in, an `Outcome` out. The ground truth is the batch query over the same topics."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def judge(
     ``truth`` has ``window_start_s`` and the workload's other columns. The first ``settle_s``
     seconds of the load count for no latency. ``accuracy`` is the engine's score. Without ``timed``
     nothing is invalid for being late; ``punctual_s`` is the permitted lateness of a kill, by
-    default that of a checkpoint every ``trigger_s``.
-    """
+    default that of a checkpoint every ``trigger_s``."""
     (twin, failed), truth = in_one_form([twin, failed], truth, workload)
     if punctual_s is None:
         punctual_s = trust.punctual_s(trigger_s)
@@ -170,8 +168,7 @@ def with_latency(first: pd.DataFrame, record: PassRecord, workload: Workload) ->
 def settled_latency_s(first: pd.DataFrame, settle_s: float) -> pd.Series[float]:
     """Return the latencies of results that a record of the load closed after the settling time.
 
-    ``first`` is a frame of `with_latency`.
-    """
+    ``first`` is a frame of `with_latency`."""
     due = first["arrival_s"] - first["latency_s"]
     latency: pd.Series[float] = first.loc[
         np.isfinite(first["latency_s"]) & (due >= settle_s), "latency_s"
@@ -211,8 +208,7 @@ def _correctness(
     """Compare the outputs with each other and with the truth.
 
     Equality is that of stable output: the first stable version of every result, and the one at the
-    end. Accuracy is that of first versions, on which users act, tentative or not.
-    """
+    end. Accuracy is that of first versions, on which users act, tentative or not."""
     against = partial(
         compare, identity=identity, values=workload.values, tolerance=workload.tolerance
     )
@@ -247,8 +243,7 @@ def _unfinished(record: PassRecord) -> str | None:
     """Return the reason why results of a pass may be missing without being lost.
 
     A pass is ended while its last results are still to come (`harness.judging.passes.DRAIN_S`). An
-    engine that died or stalled lost them.
-    """
+    engine that died or stalled lost them."""
     if record.drained or record.died is not None or record.stalled:
         return None
     return f"{record.name}: the engine did not deliver everything in the time allowed"
@@ -260,8 +255,7 @@ def _verdict(
     """Return True if all are equal, None if they are incomplete, else False.
 
     Incomplete: the only differences are missing results, or surplus ones (missing on the other
-    side), and there is a reason for which that side is incomplete.
-    """
+    side), and there is a reason for which that side is incomplete."""
     if all(one.equal for one in found):
         return True
     excused = all(

@@ -3,8 +3,7 @@
 Topics are new, so are the checkpoints; the engine is warm. Time 0 of a pass is the instant its
 load begins, a common multiple of the window's slide and the engine's interval, so that the same
 record falls into the same window, and a window into the same phase of the interval, in every
-pass.
-"""
+pass."""
 
 from __future__ import annotations
 
@@ -274,8 +273,7 @@ class Pass:
         """Return the engine's answer; None once it has died.
 
         An engine that dies after a failure did not recover, which is a finding, not an error: its
-        message is kept. Dead servers are an error, and so is an engine that dies by itself.
-        """
+        message is kept. Dead servers are an error, and so is an engine that dies by itself."""
         try:
             return ask()
         except EnvironmentFailure as failure:

@@ -12,8 +12,7 @@ from harness.judging.passes import PassRecord
 def used(twin: PassRecord, failed: PassRecord) -> dict[str, Any]:
     """Return the usage of the pass with failures and of its twin, by the names of metrics.
 
-    Values are null where a process could not be counted.
-    """
+    Values are null where a process could not be counted."""
     cpu_s, resident = _of_processes(failed.usage)
     twin_cpu_s, twin_resident = _of_processes(twin.usage)
     return {
@@ -30,8 +29,7 @@ def _of_processes(usage: pd.DataFrame) -> tuple[float | None, float | None]:
     """Return the CPU seconds during the pass, and the largest sum of resident bytes.
 
     A sample that could not be taken is left out, as null and not as 0. A counter that begins anew
-    (another process) counts from 0.
-    """
+    (another process) counts from 0."""
     counted = usage.dropna(subset=["cpu_s", "resident_bytes"])
     if not len(usage) or set(counted["who"]) != set(usage["who"]):
         return None, None
@@ -44,8 +42,7 @@ def _crossed(usage: pd.DataFrame) -> float | None:
     """Return the bytes into and out of the nodes during the pass; None where there is no counter.
 
     `Usage.method` has the reason. Processes of no node are left out: their traffic is the other end
-    of the nodes'.
-    """
+    of the nodes'."""
     counters = ["received_bytes", "sent_bytes"]
     counted = usage.reindex(columns=["who", *counters]).dropna()
     if not len(counted):

@@ -2,8 +2,7 @@
 
 Both passes are part of one run, on the same warm engine within the same minutes, so that they
 differ by the failure and not by the hour. The ground truth is computed over the failed pass's own
-topics, so it is exact for its input.
-"""
+topics, so it is exact for its input."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ def measure_each(
     """Run one twin under the run's setup, and the same input once for each of the ``variants``.
 
     Each one is judged against that twin and against the truth of its own topics. The run's own
-    schedule is not used.
-    """
+    schedule is not used."""
     engine = warm_engine(find_engine(run.engine), run.setup, cluster, context)
     targets = engine.targets()
     for variant in variants.values():
@@ -137,8 +135,7 @@ def measure_each(
 def together(outcomes: Mapping[str, Outcome]) -> Outcome:
     """Join several outcomes: values as rows of a table ``variants``, series stacked.
 
-    Each series gets the column ``variant``. The whole is invalid if any part is.
-    """
+    Each series gets the column ``variant``. The whole is invalid if any part is."""
     rows = [{"variant": name, **_plain(found.values)} for name, found in outcomes.items()]
     stacked: dict[str, list[pd.DataFrame]] = {}
     for name, found in outcomes.items():
@@ -190,8 +187,7 @@ def score(
 ) -> Scored:
     """Let the engine score the first and the last versions of ``failed`` against ``twin``.
 
-    The twin's first versions are the accurate results; the ``truth`` decides about types.
-    """
+    The twin's first versions are the accurate results; the ``truth`` decides about types."""
     workload = work.workload
     if workload.members is None:
         return Scored(
@@ -210,8 +206,7 @@ def warm_engine(kind: EngineKind, setup: Setup, cluster: Cluster, context: Conte
     """Return an engine that is ready, if possible one that an earlier run has opened.
 
     An engine with the same setup on the same cluster serves any workload: opening one takes half a
-    minute.
-    """
+    minute."""
 
     def start() -> AbstractContextManager[Engine]:
         context.progress(f"opening the engine {kind.name} ({setup.scheme})")

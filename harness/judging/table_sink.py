@@ -4,8 +4,7 @@ The edge paper's application ends in a sink that writes every result into a tabl
 ends in the out topic, so that the engine does the same work with and without a table, and the
 sink is this follower of the topic: every result is inserted as soon as it has been read there,
 duplicates and second copies too; the table's primary key, a result's identity, keeps the first one
-(`workloads.toolkit.result_table`). Tentative results stay out of the table.
-"""
+(`workloads.toolkit.result_table`). Tentative results stay out of the table."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class TableWriter:
     def finish(self) -> pd.DataFrame:
         """Write all that the collector has read; return the table as the workload's columns.
 
-        Call it after `Collector.finish`. Raises the error of a write that failed.
-        """
+        Call it after `Collector.finish`. Raises the error of a write that failed."""
         self._ending.set()
         self._thread.join()
         if self._problem is not None:

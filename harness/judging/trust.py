@@ -1,8 +1,7 @@
 """Reasons for which the numbers of a run are worth nothing, as sentences for its record.
 
 A run is invalid if its output cannot be compared, if the failure that was planned hit nothing, or
-if a kill came late; a run whose load or clock was not on time keeps no times.
-"""
+if a kill came late; a run whose load or clock was not on time keeps no times."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The generator's own process: ``python -m harness.load.child``.
 
 Standard input: one JSON line with the client's configuration (a password among it) and the
-streams, then one with the start. Standard output: JSON lines (`harness.child`).
-"""
+streams, then one with the start. Standard output: JSON lines (`harness.child`)."""
 
 from __future__ import annotations
 
@@ -223,8 +222,7 @@ def _spoilt(senders: list[_Sender]) -> bool:
 def _come_first() -> int:
     """Raise the priority above the engine's, which may load every core; return the nice value.
 
-    Threads inherit it, so this comes before the client starts its own.
-    """
+    Threads inherit it, so this comes before the client starts its own."""
     with contextlib.suppress(OSError):  # below 0 it takes root, or RLIMIT_NICE
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     return os.getpriority(os.PRIO_PROCESS, 0)

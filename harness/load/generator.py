@@ -59,8 +59,7 @@ class LoadGenerator:
         """Start the process, which builds its records.
 
         ``environment`` replaces that of this process; a record that the broker has not taken after
-        ``delivery_timeout_s`` is lost. Records that do not count go to ``practice_topic`` first.
-        """
+        ``delivery_timeout_s`` is lost. Records that do not count go to ``practice_topic`` first."""
         self.plan = plan
         self._child = Child(
             "harness.load.child",
@@ -95,8 +94,7 @@ class LoadGenerator:
     def start(self, start_unix_s: float, *, ready_within_s: float = 60) -> None:
         """Begin sending at that instant, which should lie a moment ahead.
 
-        Raises `EnvironmentFailure` when the process does not get ready.
-        """
+        Raises `EnvironmentFailure` when the process does not get ready."""
         self.wait_ready(within_s=ready_within_s)
         self._child.send({"start_unix_s": start_unix_s})
 
@@ -159,8 +157,7 @@ def send_markers(
 ) -> None:
     """Append to every partition one record whose event time is ``at_unix_s``.
 
-    That moves a query's watermark on and closes the windows behind it.
-    """
+    That moves a query's watermark on and closes the windows behind it."""
     from confluent_kafka import Producer
 
     producer = Producer({**kafka.confluent(), "linger.ms": 0})

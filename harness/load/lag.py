@@ -20,8 +20,7 @@ _EDGES = _SMALLEST_S * 10 ** (np.arange(_PER_DECADE * _DECADES + 1) / _PER_DECAD
 class LagHistogram:
     """Counts per logarithmic bucket, 20 a decade (12 % wide), from 10 µs; the last is open.
 
-    The maximum and the number of late records are exact.
-    """
+    The maximum and the number of late records are exact."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(len(_EDGES) + 1, dtype=np.int64)

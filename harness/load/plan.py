@@ -19,8 +19,7 @@ def whole_ms(unix_s: Floats) -> NDArray[np.int64]:
 
     An instant that is a whole millisecond counts as itself, although seconds since 1970 in a
     double are a fraction of a microsecond off: two passes with the same offsets from their starts
-    must fall into the same windows.
-    """
+    must fall into the same windows."""
     return np.floor(unix_s * 1000 + 1e-3).astype(np.int64)
 
 
@@ -61,8 +60,7 @@ class Stream:
         """Return the intended send times of the records at these offsets, from the start.
 
         Offset k of a partition is its k-th record where there are no markers: the producer is
-        idempotent, so nothing is sent twice or out of order.
-        """
+        idempotent, so nothing is sent twice or out of order."""
         return self.rate.intended_s(offsets * self.partitions + partition)
 
     def to_json(self) -> dict[str, Any]:

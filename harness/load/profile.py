@@ -19,8 +19,7 @@ Floats = NDArray[np.float64]
 class RateProfile:
     """A rate that is constant for a while, then another one: (seconds, records per second).
 
-    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0.
-    """
+    Record i is meant to be sent when the integral of the rate reaches i, the first one at 0."""
 
     segments: tuple[tuple[float, float], ...]
 

@@ -2,8 +2,7 @@
 
 The backlog is the number of records that are due and not processed yet. Under a rate that is
 sustained it swings around a level, batch by batch; under one that is not, it grows without end. Its
-slope distinguishes the two while the load still runs, and later processing does not improve it.
-"""
+slope distinguishes the two while the load still runs, and later processing does not improve it."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ def backlog(batches: pd.DataFrame, due: Callable[[float], int]) -> pd.DataFrame:
     """Return a row per batch, at its end: ``at_s`` and ``backlog``, in records.
 
     ``batches`` has ``at_s`` (seconds from the start of the load) and ``rows`` (processed records);
-    ``due(at_s)`` is the number of records that are due by then.
-    """
+    ``due(at_s)`` is the number of records that are due by then."""
     done = batches[batches["rows"] > 0].sort_values("at_s")
     sent = done["at_s"].map(lambda at_s: due(float(at_s)))
     return pd.DataFrame({"at_s": done["at_s"], "backlog": sent - done["rows"].cumsum()})
@@ -30,8 +28,7 @@ def backlog(batches: pd.DataFrame, due: Callable[[float], int]) -> pd.DataFrame:
 def slope_per_s(levels: pd.DataFrame, *, from_s: float, until_s: float) -> float | None:
     """Return the growth of the backlog in records per second over a span, by least squares.
 
-    None with fewer than `FEWEST` batches in it.
-    """
+    None with fewer than `FEWEST` batches in it."""
     span = levels[(levels["at_s"] >= from_s) & (levels["at_s"] <= until_s)]
     if len(span) < FEWEST:
         return None

@@ -2,8 +2,7 @@
 
 A metric (`harness.measure.metrics`) has a unit and a direction that is better, and is compared and
 drawn. A fact decides whether a metric can be trusted, or defines its sample. Every value of the
-judge of a run (`harness.judging.outcome`) is the one or the other; a test compares.
-"""
+judge of a run (`harness.judging.outcome`) is the one or the other; a test compares."""
 
 from __future__ import annotations
 

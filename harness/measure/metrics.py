@@ -213,8 +213,7 @@ def describe(quantity: str) -> Metric | None:
     """Return the metric of a quantity's name; None if it is not a metric.
 
     ``twin_`` in front marks the no-failure twin's; ``_p50_s``, ``_p99_s`` and ``_max_s``
-    in the place of ``_s`` are the median, the 99th percentile and the largest.
-    """
+    in the place of ``_s`` are the median, the 99th percentile and the largest."""
     known = {metric.name: metric for metric in METRICS}
     plain = quantity.removeprefix("twin_")
     for suffix in ("_p50_s", "_p99_s", "_max_s"):

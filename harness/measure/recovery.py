@@ -1,8 +1,7 @@
 """Recovery times of the output, one for each failure.
 
 A recovery is a value even where it did not happen: then it is censored, with a lower bound, and
-with the reason as a word of a closed list, so that a mean can never leave out the worst ones.
-"""
+with the reason as a word of a closed list, so that a mean can never leave out the worst ones."""
 
 from __future__ import annotations
 
@@ -111,8 +110,7 @@ def recoveries(
     """Return a recovery per failure, in the order of their instants, which must ascend.
 
     ``windows`` as of `summarize_windows`; ``until_s`` is the end of the load. Failures belong
-    together when the output was not calm for ``calm_s`` before the later one.
-    """
+    together when the output was not calm for ``calm_s`` before the later one."""
     groups: list[list[float]] = []
     for at_s in failed_at_s:
         if groups and not _calm(windows, groups[-1], at_s, normal, calm_s):
@@ -142,8 +140,7 @@ def recovery(
 
     Caught up: the arrival of the last late result before every window has been on time for
     ``calm_s``. Windows due by ``until_s`` count. Output that is not late but visibly later than
-    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it.
-    """
+    the twin's (`VISIBLE_S`) has no recovery time: the twin's own jitter hides it."""
     after = windows[(windows["complete_s"] > failed_at_s) & (windows["due_s"] <= until_s)]
     if not len(after):
         return unmeasured(Unrecovered.NOTHING_DUE)
@@ -167,8 +164,7 @@ def bounds_of_mean(found: Iterable[OutputRecovery]) -> tuple[float, float]:
     """Return bounds of the mean of these recoveries.
 
     They are the same number if all are known, with infinity above where one is censored, and NaN
-    twice where one was not measured or none is there.
-    """
+    twice where one was not measured or none is there."""
     seconds: list[float] = []
     censored = False
     for one in found:

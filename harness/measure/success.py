@@ -4,8 +4,7 @@ There Storm tracks every tuple: "the timeout parameter for tracking the completi
 set to be 5s", and "the tuples which are not processed in the additional thirty seconds are
 considered as failed tuples". Seen from the out topic, a tuple is complete when the first of the
 results it contributes to arrives there for the first time. A tuple that the query filters out
-leaves nothing to see and is not counted.
-"""
+leaves nothing to see and is not counted."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def first_arrivals_s(
 
     ``contributions`` has a row per tuple and result it goes into: ``tuple`` (its number),
     ``sent_s`` and the ``identity`` columns. ``first`` has ``arrival_s`` of each result's first
-    version.
-    """
+    version."""
     keys = list(identity)
     arrived = contributions.merge(first[[*keys, "arrival_s"]], on=keys, how="left")
     arrived["arrival_s"] = arrived["arrival_s"].fillna(np.inf)
@@ -50,8 +48,7 @@ def success_rate(
 
     In time: within ``timeout_s`` of the tuple's intended send time, and before ``drain_s`` after
     ``until_s``, the end of the load. Both arrays have an item per tuple; times are seconds from the
-    load's start, infinite for a result that never arrived.
-    """
+    load's start, infinite for a result that never arrived."""
     if not len(sent_s):
         return None
     in_time = np.asarray(arrival_s) - np.asarray(sent_s) <= timeout_s

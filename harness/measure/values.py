@@ -4,8 +4,7 @@ Sinks carry the same value in different forms: JSON has a decimal as a number or
 text, and a date as text. Before results are compared, every column takes the form of its type: the
 one that the workload declares (`workloads.base.Workload.types`), else the one of the ground truth.
 Decimals are then equal by value at their scale, floating point within a relative tolerance, and
-everything else exactly.
-"""
+everything else exactly."""
 
 from __future__ import annotations
 
@@ -89,8 +88,7 @@ def _identifies(kind: pa.DataType) -> bool:
 def read_json(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
     """Read JSON objects, a row each. No digit is lost: numbers with a fraction are `Decimal`.
 
-    Raises `ValueError` if a column is in none of them: another query wrote them.
-    """
+    Raises `ValueError` if a column is in none of them: another query wrote them."""
     if not values:
         return pd.DataFrame(columns=list(columns))
     frame = _read_exact_types(values, columns)
@@ -106,8 +104,7 @@ def read_json(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame:
 def _read_exact_types(values: Sequence[bytes], columns: Sequence[str]) -> pd.DataFrame | None:
     """Read with Arrow, several times as fast; None if it would guess the type of a column.
 
-    It reads fractions as doubles and takes text for times.
-    """
+    It reads fractions as doubles and takes text for times."""
     import pyarrow as pa
     import pyarrow.json
     from pyarrow import types
@@ -129,8 +126,7 @@ def _read_exact_types(values: Sequence[bytes], columns: Sequence[str]) -> pd.Dat
 def from_arrow(table: pa.Table) -> pd.DataFrame:
     """Return the table as a frame in which a null stays a null.
 
-    In a column of numbers pandas alone makes NaNs of nulls, and doubles of integers.
-    """
+    In a column of numbers pandas alone makes NaNs of nulls, and doubles of integers."""
     from pyarrow import types
 
     frame: pd.DataFrame = table.to_pandas()
@@ -247,8 +243,7 @@ def differs(one: pd.Series[Any], other: pd.Series[Any], tolerance: float) -> NDA
     """Return True where values at the same place are not equal.
 
     Floating point is equal within a relative ``tolerance``. NaN equals NaN and null equals null,
-    but neither equals the other.
-    """
+    but neither equals the other."""
     left, right = one.to_numpy(), other.to_numpy()
     if left.dtype.kind in "iub" and right.dtype.kind in "iub":
         return np.asarray(left != right)

@@ -9,8 +9,7 @@ may be corrected, an *undo* takes it back, a *stable* one is final. A stable val
 tentative one is a correction, not a contradiction.
 
 Frames of deliveries have a row per delivered result, in the order of arrival; without a column
-`STABILITY` all of them are stable. Values are equal as `harness.measure.values` defines it.
-"""
+`STABILITY` all of them are stable. Values are equal as `harness.measure.values` defines it."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def versions(
 ) -> Versions:
     """Distinguish first, last, repeated, corrected and contradictory deliveries.
 
-    Raises `ValueError` for an unknown stability.
-    """
+    Raises `ValueError` for an unknown stability."""
     keys = list(identity)
     stability = _stability(deliveries)
     stable = deliveries[stability == Stability.STABLE]
@@ -220,8 +218,7 @@ def compare(
 ) -> Comparison:
     """Compare two frames with one row per identity.
 
-    Raises `ValueError` when an identity stands twice in one of them.
-    """
+    Raises `ValueError` when an identity stands twice in one of them."""
     keys, columns = list(identity), [*identity, *values]
     for name, frame in (("delivered", delivered), ("expected", expected)):
         if frame.duplicated(keys).any():

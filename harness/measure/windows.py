@@ -3,8 +3,7 @@
 Times are in seconds from the instant the load began. A window is *due* when the record that
 closes it is due: the first one whose intended send time is at or after the window's end plus the
 watermark's delay. It is *complete* when the last result that belongs to it has arrived for the
-first time; infinitely late if one never came.
-"""
+first time; infinitely late if one never came."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def due_times(
     """Return the due time of each of these windows.
 
     ``next_record_s`` gives the intended send time of the first record at or after an instant;
-    infinity when there is none: only the run's final marker closes such a window.
-    """
+    infinity when there is none: only the run's final marker closes such a window."""
     starts = window_start_s.unique()
     due = {start: next_record_s(start + window_s + watermark_delay_s) for start in starts}
     return window_start_s.map(due).astype(float)
@@ -60,8 +58,7 @@ def summarize_windows(
 
     Columns: ``window_start_s``, ``due_s``, ``expected``, ``delivered``, ``first_s``, ``complete_s``
     and ``latency_s`` (complete minus due). ``first`` are first versions with ``arrival_s``;
-    ``expected`` is the ground truth.
-    """
+    ``expected`` is the ground truth."""
     by_window = first.groupby("window_start_s")["arrival_s"]
     windows = expected.groupby("window_start_s").size().rename("expected").to_frame()
     windows["delivered"] = by_window.size().reindex(windows.index, fill_value=0)
@@ -102,8 +99,7 @@ class Normal:
 def normal_of(twin: pd.DataFrame, *, from_s: float, until_s: float) -> Normal:
     """Return the yardstick of the no-failure twin's windows that were due in the span.
 
-    Raises `ValueError` when there is none, or one that never became complete.
-    """
+    Raises `ValueError` when there is none, or one that never became complete."""
     span = twin.loc[(twin["due_s"] >= from_s) & (twin["due_s"] <= until_s), "latency_s"]
     if not len(span) or not np.isfinite(span).all():
         raise ValueError("the twin did not complete every window, so nothing is normal")
@@ -118,8 +114,7 @@ def longest_silence_s(arrival_s: pd.Series[float], *, from_s: float, until_s: fl
     """Return the longest time without a new result that reaches into the span.
 
     ``arrival_s`` are first versions' arrivals. A silence that began before ``from_s`` counts from
-    where it began, one that lasts beyond ``until_s`` up to there.
-    """
+    where it began, one that lasts beyond ``until_s`` up to there."""
     times = np.sort(arrival_s.to_numpy(dtype=float))
     before = times[times <= from_s]
     begin = float(before[-1]) if len(before) else from_s
@@ -131,8 +126,7 @@ def timeline(first: pd.DataFrame, *, until_s: float, bin_s: float = 0.5) -> pd.D
     """Return a row per time bin up to ``until_s``.
 
     Columns: ``at_s`` (its begin), ``throughput_per_s`` (first versions that arrived) and their
-    ``latency_p50_s``, ``latency_p99_s``, ``latency_max_s``.
-    """
+    ``latency_p50_s``, ``latency_p99_s``, ``latency_max_s``."""
     edges = np.arange(0, until_s + bin_s, bin_s)
     number = np.floor(first["arrival_s"] / bin_s).astype(int)
     groups = first.assign(bin=number).groupby("bin")

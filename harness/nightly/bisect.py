@@ -2,8 +2,7 @@
 
 Git chooses the revisions. Each is measured by a process of its own, this module as a program, which
 compares it with the good revision and answers by its exit code. Git keeps its notes in an empty
-worktree, so the checkout and a bisection of the user's own are left alone.
-"""
+worktree, so the checkout and a bisection of the user's own are left alone."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ def measure_night(
     """Run the gate.
 
     ``last`` is the night before on this class of machine, if there was one. ``live`` are the
-    ratios to measure on real servers.
-    """
+    ratios to measure on real servers."""
     assert pairs >= FEWEST_PAIRS, pairs
     began, clock, load = time.time(), time.monotonic(), [os.getloadavg()[0]]
     metrics, alarms = {}, []
@@ -130,8 +129,7 @@ def measure_of(
 ) -> Callable[[int, int], Pairs]:
     """Return a measurement of one metric of any kind: its pairs by their number and a seed.
 
-    Both revisions are built when it is called.
-    """
+    Both revisions are built when it is called."""
     loops, ratios = chosen_with_live((metric,))
 
     def measure(pairs: int, seed: int) -> Pairs:
@@ -153,8 +151,7 @@ def _gather(
 ) -> Gathered:
     """Take ``pairs`` pairs of metrics of one kind.
 
-    ``precisely``: as many again, once, of those hot loops that are still uncertain.
-    """
+    ``precisely``: as many again, once, of those hot loops that are still uncertain."""
     if ratios := [each for each in metrics if isinstance(each, LiveRatio)]:
         return gather_live(ratios, baseline, tonight, pairs=pairs, seed=seed, report=report)
     loops = [each for each in metrics if isinstance(each, HotLoop)]
@@ -212,8 +209,7 @@ def claim_changes(
     A claim that held and does not any more is an alarm, and so is one that was measured and is
     null tonight or whose experiment has no record at all. A claim that its experiment no longer
     makes, although it was judged tonight, is a note. Claims are the same if their ids are, whatever
-    their text.
-    """
+    their text."""
     now = {(each.experiment, each.profile, each.id or each.text): each for each in tonight}
     by_text = {(each.experiment, each.profile, each.text): each for each in tonight}
     judged = {(each.experiment, each.profile) for each in tonight}

@@ -2,8 +2,7 @@
 
 A line is written whole and forced to disk. A crash can only leave the beginning of a last line:
 reading leaves it out with a warning, and the next night moves it to a file of its own. Any other
-unreadable line is an error, because nights in the middle do not vanish.
-"""
+unreadable line is an error, because nights in the middle do not vanish."""
 
 from __future__ import annotations
 

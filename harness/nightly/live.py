@@ -5,8 +5,7 @@ within the same minutes. First all passes of the one engine, then of the other, 
 takes half a minute to open; both sides open it at the same time. A pair's ratio is that of the
 passes with the same number.
 
-It takes six to eight minutes.
-"""
+It takes six to eight minutes."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class LiveSide:
     def _answer(self, number: int, what: str, *, within_s: float) -> Mapping[str, Any]:
         """Return the answer to that order alone: a late one must not be taken for the next.
 
-        A side that left an order unanswered gets no further one.
-        """
+        A side that left an order unanswered gets no further one."""
         if self._silent is not None:
             raise self._silent
         try:
@@ -131,8 +129,7 @@ def _short(failure: EnvironmentFailure) -> str:
 def ratio_of(passes: Mapping[str, Sequence[Numbers | None]], value: str) -> list[float | None]:
     """Return one engine's number over the other's, pass by pass.
 
-    None where a number is missing or not above zero.
-    """
+    None where a number is missing or not above zero."""
     ours, theirs = (passes[engine] for engine in ENGINES)
     return [
         mine[value] / other[value]

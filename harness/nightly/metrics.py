@@ -2,8 +2,7 @@
 
 The benchmarks are in ``benchmarks/nightly``; a test compares this list with them. A hot loop is the
 processor time of one call, in seconds. A live ratio is the task engine's cost on real servers as a
-share of stock Spark's. Less is better for all of them.
-"""
+share of stock Spark's. Less is better for all of them."""
 
 from __future__ import annotations
 

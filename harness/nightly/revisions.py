@@ -1,8 +1,7 @@
 """Revisions that are built in the user's cache.
 
 A revision is a git worktree of its own. Where it asks for the same packages as this checkout it
-uses this checkout's environment; otherwise its own launcher makes it one, as for a user.
-"""
+uses this checkout's environment; otherwise its own launcher makes it one, as for a user."""
 
 from __future__ import annotations
 

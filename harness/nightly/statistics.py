@@ -6,8 +6,7 @@ busy machine does to both cancels in their ratio; what it does to one is an outl
 median of the ratios does not depend. A bootstrap over the pairs gives the interval of that median.
 
 A change is called only if the whole interval lies on one side of 1 and the median ratio is
-beyond a minimal effect, and only if a second, fresh set of pairs says the same.
-"""
+beyond a minimal effect, and only if a second, fresh set of pairs says the same."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ class Comparison:
         """True if more pairs should be taken.
 
         This depends on the width alone, never on the ratio: to go on until something shows would
-        raise false alarms.
-        """
+        raise false alarms."""
         return max(self.high / self.ratio, self.ratio / self.low) > 1.0 + WIDE
 
     @property
@@ -83,8 +81,7 @@ class Comparison:
 def compare(baseline: Sequence[float], tonight: Sequence[float], *, seed: int) -> Comparison:
     """Compare two series of costs, in which ``baseline[i]`` and ``tonight[i]`` are a pair.
 
-    All must be above zero. At least `FEWEST_PAIRS` are needed.
-    """
+    All must be above zero. At least `FEWEST_PAIRS` are needed."""
     before, after = np.asarray(baseline, dtype=float), np.asarray(tonight, dtype=float)
     assert before.shape == after.shape, (before.shape, after.shape)
     assert len(before) >= FEWEST_PAIRS, f"{len(before)} pairs are too few"
@@ -147,8 +144,7 @@ def decide(
     """Decide by a metric's first pairs and, if these show a change, by fresh ones.
 
     Without whole pairs the verdict names what is missing: tonight's number is lost if the baseline
-    or the night before has one.
-    """
+    or the night before has one."""
     comparison = first.compare(seed=seed)
     if comparison is None:
         return Decision(verdict=_missing(first, measured_last_night), comparison=None)

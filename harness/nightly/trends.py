@@ -2,8 +2,7 @@
 
 Change points are marked where the level of the history seems to move, by the PELT algorithm
 (Killick et al. 2012, library `ruptures`) over the logarithms of the nights' medians. They help to
-look; they are never a verdict, because two nights differ in more than their code.
-"""
+look; they are never a verdict, because two nights differ in more than their code."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def change_points(values: Sequence[float]) -> list[int]:
 
     PELT with squared deviations as cost and the penalty 6 σ² log n (three times that of the
     Bayesian information criterion), σ estimated from the differences between
-    neighbours, so that a series that only scatters has none. [] for a series that is too short.
-    """
+    neighbours, so that a series that only scatters has none. [] for a series that is too short."""
     import ruptures
 
     if len(values) < FEWEST_NIGHTS:

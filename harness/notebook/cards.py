@@ -38,8 +38,7 @@ class Card:
 def show(experiment: str, results: str | Path = SHIPPED) -> Card:
     """One experiment's figure and its claims, from the newest records of a results directory.
 
-    Raises `UsageError` where the directory has no record of it.
-    """
+    Raises `UsageError` where the directory has no record of it."""
     (found,) = find([experiment])
     judged = _newest(found.id, Path(results))
     if judged is None:

@@ -1,7 +1,6 @@
 """Change a parameter, see it move: functions of a few numbers that answer within a second.
 
-Each gives a `Card`, so it can be called as it is; `sliders` puts controls above one of them.
-"""
+Each gives a `Card`, so it can be called as it is; `sliders` puts controls above one of them."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def sliders(show: Callable[..., Card], **ranges: Any) -> Any:
     """Show controls above the result of ``show``.
 
     ``ranges`` are ipywidgets' abbreviations, such as ``(0.1, 10.0)`` for a slider or a list for a
-    choice.
-    """
+    choice."""
     import ipywidgets
     from IPython import display
 
@@ -124,8 +122,7 @@ def checkpoint_recovery(
 ) -> Card:
     """Draw the expected recovery of one task over the rate, by the formula fitted to shipped runs.
 
-    The band covers the place of the failure in the interval.
-    """
+    The band covers the place of the failure in the interval."""
     rows = evidence(load())
     found = fit(rows, SchemeName.CHECKPOINT, FailureKind.NODE)
 

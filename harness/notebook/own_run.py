@@ -91,8 +91,7 @@ class Watch:
 def run_and_watch(schedule: str | Path, *, out: str | Path, profile: str = "smoke") -> Card:
     """Run `EXPERIMENT` with that schedule on a new cluster, and return the figure with its claims.
 
-    The run is drawn as it goes. It takes a minute (smoke) or several (quick).
-    """
+    The run is drawn as it goes. It takes a minute (smoke) or several (quick)."""
     from IPython import display
 
     from harness.cluster.backends import BACKENDS

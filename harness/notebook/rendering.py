@@ -29,8 +29,7 @@ def notebooks(names: Sequence[str] = ()) -> list[Path]:
 def render(notebook: Path, folder: Path) -> Path:
     """Run a notebook in a fresh kernel of this environment, and write it as one HTML file.
 
-    Raises `EnvironmentFailure` with the cell and the error if one fails.
-    """
+    Raises `EnvironmentFailure` with the cell and the error if one fails."""
     import nbformat
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -89,7 +88,6 @@ def strip(notebook: Path) -> bool:
 def lab_command(names: Sequence[Path]) -> list[str]:
     """Return the command that opens JupyterLab on the notebooks.
 
-    Its kernels' sockets are next to their connection files, in this user's Jupyter directory.
-    """
+    Its kernels' sockets are next to their connection files, in this user's Jupyter directory."""
     chosen = names[0] if len(names) == 1 else NOTEBOOKS
     return [sys.executable, "-m", "jupyterlab", "--KernelManager.transport=ipc", str(chosen)]

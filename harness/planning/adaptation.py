@@ -6,8 +6,7 @@ enough plan, rather than the change to the best plan at the new rates.
 
 The change goes from the running plan towards a target plan in steps that keep every budget: a
 step starts the replicas that the target wants most per unit started, and retires running ones
-that add least, no more than needed. Every prefix is a plan, so the operator may stop early.
-"""
+that add least, no more than needed. Every prefix is a plan, so the operator may stop early."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def adapt(
     Close is ``good_enough`` times the value that ``planner`` reaches from nothing at the rates of
     ``topology``. ``running`` may exceed ``budget``; then replicas are retired until it fits. Two
     ways are tried, growing the running plan where room is or can be made, and going over to the
-    planner's plan step by step; the cheaper one that is good enough wins, else the better one.
-    """
+    planner's plan step by step; the cheaper one that is good enough wins, else the better one."""
     check_budget(topology, budget)
     evaluator = Evaluator(topology, objective)
     before = flags(topology, tuple(running))

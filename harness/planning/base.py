@@ -3,8 +3,7 @@
 A planner chooses the tasks that get an active replica, at most ``budget`` resource units of them,
 for the worst case of a correlated failure: every task outside the plan fails at once.
 
-Tests: ``tests/planning/contract.py``, which the tests of every planner inherit.
-"""
+Tests: ``tests/planning/contract.py``, which the tests of every planner inherit."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class Planner(ABC):
         """Return a plan that costs at most ``budget`` units.
 
         Raises `UsageError` if the budget is negative or beyond the total cost, or if the topology
-        is too large for this planner.
-        """
+        is too large for this planner."""
         check_budget(topology, budget)
         evaluator = Evaluator(topology, objective)
         alive, bound = self._choose(evaluator, budget)

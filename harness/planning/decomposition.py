@@ -10,8 +10,7 @@ Unit boundaries lie on the input edges of an operator whose trees would multiply
 edges (Fig. 3b), and every input edge of an independent operator that chooses among several
 substreams and whose own output is chosen from again, by a split or by several readers (Fig. 3a).
 These two rules of the paper do not cover every way in which trees multiply; `Readings` has the
-limits above which a unit is cut further, into single operators.
-"""
+limits above which a unit is cut further, into single operators."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ Both hold the same unions in the end, exponentially many in the number of trees;
 no search for duplicates beyond one sort per tree, over plans packed into machine words.
 
 Under internal completeness a task counts without its descendants, and joins do not matter, so
-the trees are those that end in any task, joins ignored.
-"""
+the trees are those that end in any task, joins ignored."""
 
 from __future__ import annotations
 

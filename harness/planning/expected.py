@@ -5,8 +5,7 @@ take a node or two, some a rack. Here a plan is judged by a list of failures wit
 probabilities, the primaries that each takes, and the replicas that die with them. The worst case
 is the list of one failure that takes every primary and no replica.
 
-Tests: ``tests/planning/test_refined.py``.
-"""
+Tests: ``tests/planning/test_refined.py``."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ class Failures:
 
         ``primary`` and ``replica`` are the nodes of every task's two copies. Samples that take
         the same copies are one failure of their common weight; those that take no primary are
-        harmless and are kept as one failure too.
-        """
+        harmless and are kept as one failure too."""
         tasks = len(primary)
         assert tasks == len(replica), "a node for both copies of every task"
         both = np.hstack([failed[:, list(primary)], failed[:, list(replica)]])

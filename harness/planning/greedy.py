@@ -16,8 +16,7 @@ class Greedy(Planner):
     """The tasks whose failure alone hurts most.
 
     Tasks are ranked once, by the objective when only that task fails; a task that no longer fits
-    the budget is passed over. Ties go to the task with the lower number.
-    """
+    the budget is passed over. Ties go to the task with the lower number."""
 
     name = "greedy"
 
@@ -35,8 +34,7 @@ class Greedy(Planner):
 def single_failure_values(evaluator: Evaluator) -> NDArray[np.float64]:
     """Return the objective when only that task fails, for each task.
 
-    The values are rounded to 12 digits so that equal tasks tie whatever the order of summation.
-    """
+    The values are rounded to 12 digits so that equal tasks tie whatever the order of summation."""
     count = evaluator.topology.task_count
     every = np.ones(count, dtype=np.bool_)
     step = max(1, _FLAGS_AT_ONCE // count)

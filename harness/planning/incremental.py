@@ -14,8 +14,7 @@ Readings of the printed algorithms:
 * For full sub-topologies f is garbled in print, and as a step is one task it would only favour
   narrow operators. The gain of the whole objective decides, as between all parts.
 * Sub-topologies without a whole MC-tree come first (S1 of Algorithm 4), since nothing comes out
-  before all are connected: a step that gains nothing alone is completed to an MC-tree.
-"""
+  before all are connected: a step that gains nothing alone is completed to an MC-tree."""
 
 from __future__ import annotations
 
@@ -91,8 +90,7 @@ class Incremental(RecoveryOrder):
         """Set the readings.
 
         With ``updated``, f_g falls as trees come back (Algorithm 5, line 20); ``readings`` are
-        those of the search for steps, which INC shares with SA.
-        """
+        those of the search for steps, which INC shares with SA."""
         self._updated, self._readings = updated, readings
 
     def _order(self, evaluator: Evaluator, alive: Booleans) -> list[int]:
@@ -121,8 +119,7 @@ def fidelity_curve(
     """Return the objective while resources arrive one by one.
 
     The first array is the share of the missing resources that has arrived, from 0 to 1, the second
-    the objective then; both have length ``len(order) + 1``.
-    """
+    the objective then; both have length ``len(order) + 1``."""
     plans = np.repeat(flags(topology, tuple(alive))[None], len(order) + 1, axis=0)
     for position, task in enumerate(order, start=1):
         plans[position:, task] = True
@@ -133,8 +130,7 @@ def fidelity_curve(
 def area(arrived: Floats, values: Floats) -> float:
     """Return the mean objective until all is restored, if resources arrive evenly (Definition 3).
 
-    A value holds until the next task's resources are there.
-    """
+    A value holds until the next task's resources are there."""
     assert len(arrived) == len(values)
     return float((np.diff(arrived) * values[:-1]).sum())
 

@@ -10,8 +10,7 @@ product of its streams; the program has y_t <= each stream, which is never less,
 optimum is an upper bound on every plan, and the plan it finds is judged by the real objective.
 
 For drawn failures instead of the worst case (`expected`), every failure has its own y: y_t <= x_t
-where a replica would save t, y_t <= 1 where its primary lives, y_t = 0 where both copies die.
-"""
+where a replica would save t, y_t <= 1 where its primary lives, y_t = 0 where both copies die."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ class Optimum(Planner):
     """Branch and bound on the whole topology, stopped after ``time_limit_s``.
 
     ``plan(...).bound`` is proven in every case; the plan reaches it unless there are joins or the
-    time ran out. Then the structure-aware plan is returned if it is better.
-    """
+    time ran out. Then the structure-aware plan is returned if it is better."""
 
     name = "optimum"
 
@@ -60,8 +58,7 @@ def expected_bound(
 ) -> tuple[float, bool]:
     """Return an upper bound, in [0, 1], of every plan of ``budget`` units for ``failures``.
 
-    The second value is True if the solver finished: without joins a plan then reaches the bound.
-    """
+    The second value is True if the solver finished: without joins a plan then reaches the bound."""
     _, bound, finished = _solve(Evaluator(topology), budget, failures, time_limit_s=time_limit_s)
     assert bound >= 0, "no plan is worth less than nothing"
     return min(1.0, bound), finished
@@ -127,8 +124,7 @@ def _constraints(evaluator: Evaluator, saved: Booleans) -> csr_array:
 def _rows(topology: Topology, *, joins: bool) -> Iterator[Row]:
     """Yield the constraints of every task's output by its inputs, for one failure.
 
-    The columns are its y. An operator has one row per task, a join one per task and input edge.
-    """
+    The columns are its y. An operator has one row per task, a join one per task and input edge."""
     for name in topology.order:
         inputs = topology.inputs(name)
         own = topology.tasks(name)
@@ -150,8 +146,7 @@ def _rows(topology: Topology, *, joins: bool) -> Iterator[Row]:
 def _weighted(topology: Topology, edge: Edge) -> Iterator[tuple[int, int, float]]:
     """Yield for each substream the upstream task, the downstream index, and its weight.
 
-    The weight is its share of the input stream.
-    """
+    The weight is its share of the input stream."""
     first = topology.tasks(edge.upstream).start
     weights = substream_weights(topology, edge)
     for upstream, downstream, weight in zip(*topology.routes(edge), weights, strict=True):

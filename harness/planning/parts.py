@@ -5,8 +5,7 @@ of a structured sub-topology (ppa TKDE, Algorithm 1), or the next task of an ope
 edges touch (Algorithm 2). Its local gain is its gain of the objective if every task outside the
 part were alive.
 
-Tests: ``tests/planning/test_structure_aware.py``, ``tests/planning/test_decomposition.py``.
-"""
+Tests: ``tests/planning/test_structure_aware.py``, ``tests/planning/test_decomposition.py``."""
 
 from __future__ import annotations
 
@@ -136,16 +135,14 @@ class Part(ABC):
     def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> Ranked:
         """Return possible additions to ``plan`` within ``budget`` units, best density first.
 
-        None of them contains a ``barred`` task.
-        """
+        None of them contains a ``barred`` task."""
 
 
 class Full(Part):
     """One operator of a full sub-topology, or all of them together (`Readings.by_increase`).
 
     One task of each operator comes first, then the task whose own increase of the objective is
-    largest, whatever the plan.
-    """
+    largest, whatever the plan."""
 
     def __init__(self, evaluator: Evaluator, operators: Sequence[str]) -> None:
         super().__init__(evaluator.topology, operators)
@@ -174,8 +171,7 @@ class Full(Part):
 class Structured(Part):
     """A structured sub-topology: its segments, completed to MC-trees where they need others.
 
-    Works on the tasks of the sub-topology alone, numbered by position in ``places``.
-    """
+    Works on the tasks of the sub-topology alone, numbered by position in ``places``."""
 
     def __init__(
         self, evaluator: Evaluator, sub: SubTopology, *, readings: Readings = PRINTED
@@ -217,8 +213,7 @@ class Structured(Part):
     def steps(self, plan: Booleans, budget: int, *, barred: Booleans | None = None) -> Ranked:
         """Return the segments that are not replicated yet and fit the budget.
 
-        A segment is alone if that adds to the objective, otherwise with the segments it needs.
-        """
+        A segment is alone if that adds to the objective, otherwise with the segments it needs."""
         own = plan[self.places]
         costs = self._segment_costs @ ~own
         if barred is not None and barred.any():
@@ -274,8 +269,7 @@ class Structured(Part):
     def segments_per_task(self, plan: Booleans | None = None) -> NDArray[np.int64]:
         """Return the number of segments that contain each task, shape ``(tasks,)``.
 
-        With a ``plan`` only segments count that still lack a task.
-        """
+        With a ``plan`` only segments count that still lack a task."""
         segments = self._segments
         if plan is not None:
             segments = segments[(segments & ~plan[self.places]).any(axis=1)]
@@ -288,8 +282,7 @@ class Structured(Part):
         """Return the tasks of ``segment`` and of the segments in other units that it needs.
 
         This is the paper's breadth-first search over units. ``choice`` is, for tasks of which one
-        is needed, the best segment with one of them (line 13 of Algorithm 1).
-        """
+        is needed, the best segment with one of them (line 13 of Algorithm 1)."""
         chosen = set(self._tasks_of[segment])
         pending = [segment]
         while pending:
@@ -348,8 +341,7 @@ def _needs(
     """Return the needs across unit boundaries.
 
     Upstream, a join needs every boundary edge, and an independent operator without input in its
-    own unit any one of them; downstream, the last operator of a unit needs one reader.
-    """
+    own unit any one of them; downstream, the last operator of a unit needs one reader."""
     kept = {edge for unit in cut for edge in unit.edges}
     needs: dict[int, list[Tree]] = {}
     for name in sub.operators:

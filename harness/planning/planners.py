@@ -3,8 +3,7 @@
 A planner is imported on its first use, so that a command can list them all without loading numpy
 and scipy.
 
-Tests: ``tests/planning/test_catalogue.py``.
-"""
+Tests: ``tests/planning/test_catalogue.py``."""
 
 from __future__ import annotations
 

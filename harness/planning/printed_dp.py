@@ -2,8 +2,7 @@
 
 `dynamic_programming` finds the same plans in another order, without scanning every candidate at
 every step. This one is kept for its running time, which the papers report for theirs. Symbols
-that the printed copy lost are restored from its prose.
-"""
+that the printed copy lost are restored from its prose."""
 
 from __future__ import annotations
 

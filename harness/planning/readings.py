@@ -3,8 +3,7 @@
 `PRINTED` follows the paper's wording; figures of the paper are drawn with it. `QUICK` is this
 planner's earlier behaviour: fewer rounds, smaller units.
 
-Tests: ``tests/planning/test_structure_aware.py``.
-"""
+Tests: ``tests/planning/test_structure_aware.py``."""
 
 from __future__ import annotations
 

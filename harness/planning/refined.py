@@ -10,8 +10,7 @@ improved until none of these changes helps any more:
 * one replicated task is exchanged for another that is not.
 
 It draws no random number and reads no clock: rounds of growth bound its work. It takes any
-objective that can judge plans, so it also plans for expected fidelity.
-"""
+objective that can judge plans, so it also plans for expected fidelity."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ def refined_for(
 
     Its ``value`` is the expected output fidelity. Every round judges by all failures, so the
     number of rounds falls with the number of failures. This loses little: most drawn failures take
-    few tasks, and then gains are nearly additive.
-    """
+    few tasks, and then gains are nearly additive."""
     check_budget(topology, budget)
     evaluator = Evaluator(topology)
     valuation = Expected(evaluator, failures)

@@ -6,8 +6,7 @@ A task's risk is its recovery time without a replica (equation 1) times the prob
 fails. Algorithm 1 takes tasks by falling risk while they fit what is left of the budget after
 the checkpoint store and the ackers are paid; one that does not fit is passed over.
 
-Tests: ``tests/planning/test_tiers.py``.
-"""
+Tests: ``tests/planning/test_tiers.py``."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def rppg(
     """Select the replicated tasks (Algorithm 1, lines 1-6) for a preliminary placement X_0.
 
     ``budget`` is C, for all of fault tolerance; `UsageError` if the store and the ackers alone
-    exceed it.
-    """
+    exceed it."""
     model, costs = model or RecoveryModel(), costs or FaultToleranceCosts()
     ackers = acker_count(tasks, costs)
     fixed = costs.store + ackers * costs.acker

@@ -9,8 +9,7 @@ primary's node that has room (Algorithm 1, lines 7-14). A replica without such a
 by the network (line 15): where the tuples that it reads and sends travel least, as Pietzuch et al.
 (ICDE 2006) do, on any node but its primary's.
 
-Tests: ``tests/planning/test_tiers.py``.
-"""
+Tests: ``tests/planning/test_tiers.py``."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ class Scheduler(Protocol):
     ) -> dict[str, str]:
         """Return the node's name of every task, `replica_of`, `acker` and `STORE`.
 
-        Raises `UsageError` if something fits nowhere.
-        """
+        Raises `UsageError` if something fits nowhere."""
 
 
 def replica_of(task: str) -> str:
@@ -69,8 +67,7 @@ def dra(
     its primary's own node if there is room for both. Such a replica protects from a process's
     death alone, the paper's reason for RAS. The store and the ackers go to the first node with
     room. Storm also weighs memory and keeps racks together; of that only the distance is modelled.
-    Raises `UsageError` if something fits nowhere.
-    """
+    Raises `UsageError` if something fits nowhere."""
     placing = _Placing(tasks, network)
     for name in replicated:
         task = placing.tasks[name]
@@ -97,8 +94,7 @@ def ras(
     without ``linked_only`` every other node is one, and line 15 has nothing left to place. A
     replica never shares its primary's node and no node exceeds its capacity; `UsageError` if
     something fits nowhere. Ackers are placed one after the other, each at the best node with
-    room: equation 3 has no term between ackers, so that is its optimum.
-    """
+    room: equation 3 has no term between ackers, so that is its optimum."""
     placing = _Placing(tasks, network)
     placement = placing.placement
     stateful = [task for task in tasks if task.stateful]
@@ -158,8 +154,7 @@ class _Placing:
     def near(self, task: PlacedTask) -> list[str]:
         """Return the nodes with room for ``task``, those near what it reads first.
 
-        It reads its upstream tasks, or, if it is a pinned source, what is at its node.
-        """
+        It reads its upstream tasks, or, if it is a pinned source, what is at its node."""
         read = [self.placement[name] for name in task.upstream if name in self.placement]
         if task.pinned:
             read.append(task.pinned)
@@ -182,8 +177,7 @@ class _Placing:
     def put_by_network(self, name: str) -> None:
         """Place the replica where tuples times latency is least (line 15).
 
-        The sum is over all that the task reads and all that reads it.
-        """
+        The sum is over all that the task reads and all that reads it."""
         task, placement = self.tasks[name], self.placement
         rate_of = {each.name: each.input_rate for each in self.tasks.values()}
         partners = [(placement[up], rate_of.get(up, 0.0)) for up in task.upstream]

@@ -16,8 +16,7 @@ Readings of the printed algorithms, whose pseudo-code has gaps:
 * Everything else that the wording leaves open is a switch (`readings`); the default is the paper's.
 
 The objective is supermodular: a step gains more, never less, once other steps are taken. Steps of
-other parts that are nearly as good as the best one may therefore be taken in the same round.
-"""
+other parts that are nearly as good as the best one may therefore be taken in the same round."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ class Search:
         """Start from ``plan``, the tasks that are alive already.
 
         ``ranking`` orders a part's steps, by their density if None; the gain of whole MC-trees
-        counts by ``valuation``, else by ``evaluator``.
-        """
+        counts by ``valuation``, else by ``evaluator``."""
         assert budget >= 0, f"{budget} units are left"
         topology = evaluator.topology
         nothing = np.zeros(topology.task_count, dtype=np.bool_)
@@ -142,8 +140,7 @@ class Search:
         """Remove tasks that are in no whole MC-tree of the plan; return True if there were any.
 
         A segment adds to the objective as soon as one of its tasks has another input, even if the
-        rest of it is not connected, so a step may contain tasks that give nothing.
-        """
+        rest of it is not connected, so a step may contain tasks that give nothing."""
         useless = self.plan & (self._evaluator.gains(self.plan)[0] <= 0)
         if not useless.any():
             return False
@@ -168,8 +165,7 @@ class Search:
         """Return the steps of one round: the densest one that fits the budget.
 
         If the readings allow it, steps of other parts that are nearly as dense come with it. The
-        list is empty if nothing that fits gains.
-        """
+        list is empty if nothing that fits gains."""
         steps, gains = self._judged(self._proposals())
         if not steps:
             return []
@@ -199,8 +195,7 @@ class Search:
         """Return the parts with a step within the budget.
 
         A part that queries share counts once, except for queries that give nothing yet and may
-        each complete it their way.
-        """
+        each complete it their way."""
         seen: set[Part] = set()
         found = []
         for query in self._queries:
@@ -230,8 +225,7 @@ class Search:
     ) -> tuple[list[Step], NDArray[np.float64]]:
         """Return the parts' best steps and their gain for the whole topology.
 
-        Steps that gain nothing alone are completed; those that still gain nothing are left out.
-        """
+        Steps that gain nothing alone are completed; those that still gain nothing are left out."""
         if not proposals:
             return [], np.zeros(0)
         steps = [self._completed_of.get(key) or self._steps(key[1])[0] for key in proposals]
@@ -266,8 +260,7 @@ class Search:
         """Return the best step of ``part`` completed to a whole MC-tree of the query.
 
         If it does not fit and the readings require it, the densest of the next ones that fits is
-        returned instead.
-        """
+        returned instead."""
         key = query, part
         known = self._completed_of.get(key)
         if known is None or (known.cost > self.budget and key not in self._hopeless):
@@ -305,8 +298,7 @@ class Search:
         """Return the tasks of other parts that make a whole MC-tree with ``step``.
 
         The operators are those of all these steps and of ``step``. Both depend on the operators of
-        ``step`` alone.
-        """
+        ``step`` alone."""
         tasks, operators = np.zeros_like(self.plan), step.operators
         pending = [(part, step)]
         while pending:
@@ -358,8 +350,7 @@ def _needed(
 ) -> list[list[str]]:
     """Return groups of operators of other parts; operator ``name`` needs one of each group.
 
-    ``members`` are the operators of its query, whose sink has no reader among them.
-    """
+    ``members`` are the operators of its query, whose sink has no reader among them."""
     inputs = topology.upstream(name)
     outer = [upstream for upstream in inputs if upstream not in part.operators]
     if joins and topology.operator(name).join:

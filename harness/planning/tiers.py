@@ -2,8 +2,7 @@
 
 These are the values that the planners and schedulers of the edge paper (`rppg`, `schedulers`)
 work on. Latencies are one way, in seconds; capacity and demand share a unit, CPU cores in the
-paper.
-"""
+paper."""
 
 from __future__ import annotations
 
@@ -105,8 +104,7 @@ class TieredNetwork:
     def bandwidth(self, one: str, other: str) -> float:
         """Return the bytes per second of the narrowest link on the way of least latency.
 
-        Within a node it is infinite.
-        """
+        Within a node it is infinite."""
         return self._ways[one][other][1]
 
     def neighbours(self, name: str) -> Sequence[str]:
@@ -199,8 +197,7 @@ def recovery_time_s(
     """Return the time from the failure of an unreplicated task until it caught up (equation 1).
 
     It is the sum of the heartbeat timeout, the way to the node ``monitor``, the restart, the
-    checkpoint from the node ``store``, and the replay of unacknowledged tuples.
-    """
+    checkpoint from the node ``store``, and the replay of unacknowledged tuples."""
     node = placement[task.name]
     fetch_s = 0.0
     if task.stateful or model.stateless_tasks_ask_the_store:
@@ -239,8 +236,7 @@ def paper_network(*, gateways: int = 14, micro_datacenters: int = 5) -> TieredNe
 
     It has 14 gateways (2 cores), 5 micro datacenters (8 cores) and one cloud (16 cores); 20 ms
     between a gateway and its datacenter, 50 ms to the cloud, 100 Mbit/s everywhere. The paper does
-    not print which gateway belongs to which datacenter; they are dealt out in turn.
-    """
+    not print which gateway belongs to which datacenter; they are dealt out in turn."""
     cloud = TieredNode(name="cloud", tier=Tier.CLOUD, capacity=16)
     centers = [
         TieredNode(name=f"mdc{number}", tier=Tier.MICRO_DATACENTER, capacity=8)

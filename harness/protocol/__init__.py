@@ -36,5 +36,4 @@ These failures cannot be survived; ``tests/simulator/test_limits.py`` has schedu
   running still (a node that only loses its copies reports that: `inputs.CopiesForgotten`);
 * a change of plan that the coordinator has not stored before it crashes: it must be requested
   again;
-* wrong data: no message is checked for anything but where it comes from.
-"""
+* wrong data: no message is checked for anything but where it comes from."""

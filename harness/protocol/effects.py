@@ -2,8 +2,7 @@
 
 Each effect that expects an answer names the closed set of inputs that may answer it. An answer
 that never comes (the store or the log is away, a message was lost) is asked for again at the
-next heartbeat, so a host may drop an effect but must not invent its answer.
-"""
+next heartbeat, so a host may drop an effect but must not invent its answer."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class NoteCopy(Struct, frozen=True, kw_only=True):
     """Report an event of a copy, for the records and for routing. Needs no answer.
 
     A host delivers messages to a copy from HOSTED to RETIRED. Recoveries are measured from these
-    reports (`harness.hosting.restoration`), not by looking into machines.
-    """
+    reports (`harness.hosting.restoration`), not by looking into machines."""
 
     cause: str
     event: CopyEvent
@@ -120,8 +118,7 @@ class SetTimer(Struct, frozen=True, kw_only=True):
 class ReadSource(OfCopy, frozen=True, kw_only=True):
     """Read the batches from ``from_batch`` until before ``below`` of a log partition.
 
-    Answered by `SourceRead`, once a batch. It replaces the copy's earlier request.
-    """
+    Answered by `SourceRead`, once a batch. It replaces the copy's earlier request."""
 
     from_batch: int
     below: int
@@ -140,8 +137,7 @@ class StopReading(OfCopy, frozen=True, kw_only=True):
 class ProcessBatch(OfCopy, frozen=True, kw_only=True):
     """Run the operator.
 
-    Answered by `BatchProcessed` or `BatchFailed`, always, unless the node dies.
-    """
+    Answered by `BatchProcessed` or `BatchFailed`, always, unless the node dies."""
 
     run: Run
     ticket: int
@@ -157,8 +153,7 @@ class ProcessBatch(OfCopy, frozen=True, kw_only=True):
 class RebuildState(OfCopy, frozen=True, kw_only=True):
     """Process ``inputs`` from ``state`` on and discard the output.
 
-    Answered by `StateRebuilt` or `BatchFailed`, always, unless the node dies.
-    """
+    Answered by `StateRebuilt` or `BatchFailed`, always, unless the node dies."""
 
     ticket: int
     method: Method
@@ -174,8 +169,7 @@ class RebuildState(OfCopy, frozen=True, kw_only=True):
 class StoreCheckpoint(Struct, frozen=True, kw_only=True):
     """Store a checkpoint.
 
-    Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all.
-    """
+    Answered by `CheckpointStored`, `CheckpointRefused` or `CheckpointFailed`, or not at all."""
 
     cause: str
     incarnation: int
@@ -203,8 +197,7 @@ class ForgetCheckpoints(Struct, frozen=True, kw_only=True):
 class FenceOutput(OfCopy, frozen=True, kw_only=True):
     """Fence older primaries off an output partition and read its end.
 
-    Answered by `OutputFenced` or `OutputRefused`, or not at all.
-    """
+    Answered by `OutputFenced` or `OutputRefused`, or not at all."""
 
     term: int
 
@@ -212,8 +205,7 @@ class FenceOutput(OfCopy, frozen=True, kw_only=True):
 class PublishOutput(OfCopy, frozen=True, kw_only=True):
     """Append to an output partition, all or nothing, once per (term, sequence).
 
-    Answered by `OutputPublished` or `OutputRefused`, or not at all.
-    """
+    Answered by `OutputPublished` or `OutputRefused`, or not at all."""
 
     term: int
     sequence: int
@@ -224,8 +216,7 @@ class StoreRegistry(Struct, frozen=True, kw_only=True):
     """Store the registry.
 
     Answered by `RegistryStored`; by `RegistryRefused` if a higher term was given out since; or not
-    at all.
-    """
+    at all."""
 
     cause: str
     term: int
@@ -237,8 +228,7 @@ class LoadRegistry(Struct, frozen=True, kw_only=True):
     """Read the registry, and get a term that is higher than all before.
 
     An ``owner`` that has a term gets the same one again. Answered by `RegistryLoaded`, or not at
-    all.
-    """
+    all."""
 
     cause: str
     owner: int

@@ -6,8 +6,7 @@ failure) that set off the chain of inputs and effects it belongs to.
 Two kinds travel from machine to machine as messages, which may be lost, repeated, delayed and
 reordered at will (`BatchArrived` ... `CopyRetired`); the others are a host's answers to effects.
 Answers name the copy that asked (task and incarnation) and come at most once; one that arrives
-after that copy was replaced is ignored.
-"""
+after that copy was replaced is ignored."""
 
 from __future__ import annotations
 
@@ -144,8 +143,7 @@ class EpochCompleted(Struct, frozen=True, kw_only=True):
     """No batch before ``position`` is needed any more.
 
     Every task has stored the coordinated checkpoint there or, with source replay, has processed all
-    batches before it.
-    """
+    batches before it."""
 
     cause: str
     task: int
@@ -208,8 +206,7 @@ class CopyRetired(OfCopy, frozen=True, kw_only=True):
 class CopiesForgotten(Struct, frozen=True, kw_only=True):
     """The node's process lives, and the content of its copies is lost.
 
-    It drops them, and none of them may come back under its incarnation number.
-    """
+    It drops them, and none of them may come back under its incarnation number."""
 
     cause: str
 
@@ -350,8 +347,7 @@ class HeartbeatReceived(Struct, frozen=True, kw_only=True):
 class NodeDisconnected(Struct, frozen=True, kw_only=True):
     """The connection to a node's process was closed: it is dead or cut off, no timeout needed.
 
-    If the process lives, its next heartbeat shows it.
-    """
+    If the process lives, its next heartbeat shows it."""
 
     cause: str
     node: int

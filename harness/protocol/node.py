@@ -52,8 +52,7 @@ class NodeMachine:
 
         ``kept`` is the number of inputs that the story of a copy holds. ``info`` describes this
         node to a coordinator that does not know it. ``notes_progress``: True to report each stable
-        batch of a primary, for measuring recoveries.
-        """
+        batch of a primary, for measuring recoveries."""
         assert boot > 0, f"boot {boot}"
         self.node = node
         self.info = info

@@ -29,8 +29,7 @@ class TaskOperator(Protocol):
 
     Everything must be a function of the arguments alone: no clock, no randomness, no set or
     hash order, exact numbers (integers or decimals). Two copies of a task that process the same
-    batches in the same order must agree bit by bit; every guarantee of the protocol rests on it.
-    """
+    batches in the same order must agree bit by bit; every guarantee of the protocol rests on it."""
 
     memory: int
     """Batches of input that the state depends on, the newest included; at least 1. Source replay
@@ -46,8 +45,7 @@ class TaskOperator(Protocol):
 
         ``inputs`` holds one payload per upstream task in wiring order (a source task has one, the
         batch that it read from its log); None where a tentative batch was closed without it. A sink
-        task returns exactly one output, the one that is published.
-        """
+        task returns exactly one output, the one that is published."""
 
     def tuples(self, inputs: Sequence[Payload | None]) -> int:
         """Return the number of tuples in ``inputs``, which is the cost of processing them."""

@@ -11,8 +11,7 @@ follows the same rules:
 * the records of a batch that counts come all or none, in order.
 
 A sink's host fences by appending an `OutputFence` and reading the partition up to it. A
-publication of its own is in the partition once the host has read it there.
-"""
+publication of its own is in the partition once the host has read it there."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ def wiring_of(topology: Topology, memory: Mapping[str, int]) -> Wiring:
     order of an operator's outputs and inputs, which is decided here and nowhere else.
 
     ``memory`` gives, per operator, the batches of input that its state depends on; operators that
-    are left out depend on one.
-    """
+    are left out depend on one."""
     assert all(batches > 0 for batches in memory.values()), "a task remembers one batch at least"
     edges: list[tuple[int, int]] = []
     for edge in topology.edges:

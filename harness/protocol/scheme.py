@@ -1,7 +1,6 @@
 """A fault-tolerance scheme as a value: which mechanisms are on, and with what intervals.
 
-All times are integer microseconds, all other intervals are counted in batches.
-"""
+All times are integer microseconds, all other intervals are counted in batches."""
 
 from __future__ import annotations
 

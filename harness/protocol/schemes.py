@@ -1,7 +1,6 @@
 """The one list of schemes, and the `Scheme` of each for a topology.
 
-Engines, contenders, figures and advice take names, labels and summaries from `SCHEMES`.
-"""
+Engines, contenders, figures and advice take names, labels and summaries from `SCHEMES`."""
 
 from __future__ import annotations
 
@@ -109,8 +108,7 @@ def make_scheme(
     follows from the name); None is plain: at once, process, checkpoint/redo. ``intervals`` are
     fields of `Scheme`: heartbeat_us, suspect_after_us, trim_every_us, ...
 
-    Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does.
-    """
+    Raises `UsageError` for options that the scheme has no use for, and as `Scheme` does."""
     assert checkpoint_every >= 0, f"a checkpoint every {checkpoint_every} batches"
     kind = family(name)
     if plan and kind.replicas is not Replicas.PLANNED:

@@ -25,8 +25,7 @@ class Story:
 
     It keeps inputs and effects without their data: a payload, a state or the registry is recorded
     by its type alone, or sixty entries would hold sixty times the memory of the machine itself. A
-    host that can run the same inputs again (a simulator) keeps 0 entries at first.
-    """
+    host that can run the same inputs again (a simulator) keeps 0 entries at first."""
 
     __slots__ = ("_entries", "kept", "title")
 

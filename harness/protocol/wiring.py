@@ -16,8 +16,7 @@ class Wiring:
     A task without upstream tasks is a source: it reads the log partition of its own number. A
     task without downstream tasks is a sink: it publishes to the output partition of its own
     number. The order of upstream tasks is the order in which a batch's parts are processed, that
-    of downstream tasks the order of an operator's outputs; whoever routes takes it from here.
-    """
+    of downstream tasks the order of an operator's outputs; whoever routes takes it from here."""
 
     names: tuple[str, ...]
     """The name of each task, for people."""
@@ -80,8 +79,7 @@ class Wiring:
         """Return True for a source that remembers no earlier batch: it needs no checkpoint.
 
         The log has all of its input. A source that remembers batches reads the log itself, too, but
-        is restored like any other task.
-        """
+        is restored like any other task."""
         assert task in self.tasks, f"task {task} of {len(self.names)}"
         return not self.upstream[task] and self.memory[task] == 1
 
@@ -111,8 +109,7 @@ def wire(
 ) -> Wiring:
     """Make a wiring from (upstream task, downstream task) pairs.
 
-    The neighbours of a task are in the order in which the pairs are listed.
-    """
+    The neighbours of a task are in the order in which the pairs are listed."""
     assert len(names) == len(memory), f"{len(names)} tasks and {len(memory)} memories"
     count = len(names)
     above: list[list[int]] = [[] for _ in range(count)]

@@ -1,8 +1,7 @@
 """``docs/results.md``: every table of the results, its columns, and every metric, with examples.
 
 It is made from the tables' own column lists and the registry of metrics. A test compares it with
-measured results, and runs its examples on them.
-"""
+measured results, and runs its examples on them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Results: records of runs, their store, their provenance, and their tables.
 
-It does not depend on experiments, so a reader of results needs nothing else. `load` opens them.
-"""
+It does not depend on experiments, so a reader of results needs nothing else. `load` opens them."""
 
 from __future__ import annotations
 

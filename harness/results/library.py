@@ -11,8 +11,7 @@
 
 Every table has a row per observation and the unit at the end of a column's name; ``run`` joins
 them. ``docs/results.md`` has an example and a dictionary of every table. Nothing is filtered: an
-invalid or failed run is in the tables with its ``status``.
-"""
+invalid or failed run is in the tables with its ``status``."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ def load(
 
     Without a directory: those that ship with the repository. ``experiment`` (an id, or a group)
     and ``profile`` filter them. ``warn`` receives a message for each unreadable record. Raises
-    `UsageError` for a directory without records and for records of a newer schema.
-    """
+    `UsageError` for a directory without records and for records of a newer schema."""
     folders = [Path(root) for root in roots] or [SHIPPED]
     found: list[Found] = []
     for root in folders:
@@ -121,8 +119,7 @@ class Library:
     def points(self) -> pd.DataFrame:
         """A row per run and quantity: every parameter of its point and every measured value.
 
-        A number is in ``value``, anything else in ``text`` (lists and objects as JSON).
-        """
+        A number is in ``value``, anything else in ``text`` (lists and objects as JSON)."""
         rows = [row for each in self.found for row in _quantities(each)]
         return pd.DataFrame(rows, columns=list(POINT_COLUMNS))
 
@@ -131,8 +128,7 @@ class Library:
         """A row per claim of the newest campaign of each experiment.
 
         ``held`` is the verdict of the report in its directory: true, false, or null for not
-        measured.
-        """
+        measured."""
         rows = [row for root in self.roots for row in _claims(root)]
         frame = pd.DataFrame(rows, columns=list(CLAIM_COLUMNS)).astype({"held": "boolean"})
         wanted = {(each.record.experiment, each.record.profile) for each in self.found}
@@ -143,8 +139,7 @@ class Library:
     def timelines(self) -> pd.DataFrame:
         """A row per time bin of a live run: throughput and latency.
 
-        ``pass`` is ``failed`` for the run with failures and ``twin`` for the one without.
-        """
+        ``pass`` is ``failed`` for the run with failures and ``twin`` for the one without."""
         return self.series("timeline")
 
     @cached_property
@@ -156,8 +151,7 @@ class Library:
     def recoveries(self) -> pd.DataFrame:
         """A row per failure with a victim.
 
-        It has the detection, and recovery both as a user sees it and as the papers define it.
-        """
+        It has the detection, and recovery both as a user sees it and as the papers define it."""
         return self.series("recoveries")
 
     @cached_property
@@ -191,8 +185,7 @@ class Library:
     def wide(self, experiment: str, *, valid: bool = True) -> pd.DataFrame:
         """Return one experiment with a row per run and a column per parameter and value.
 
-        Only valid runs count unless ``valid`` is false. Raises `UsageError` if there is no run.
-        """
+        Only valid runs count unless ``valid`` is false. Raises `UsageError` if there is no run."""
         mine = [each for each in self.found if each.record.experiment == experiment]
         if not mine:
             known = sorted({each.record.experiment for each in self.found})

@@ -1,7 +1,6 @@
 """Provenance of a record: machine, packages and commit.
 
-Tests: ``tests/results/test_record.py``.
-"""
+Tests: ``tests/results/test_record.py``."""
 
 from __future__ import annotations
 

@@ -63,8 +63,7 @@ class Question:
     """The question of a campaign, independent of the code that answers it.
 
     Equal questions to two revisions of the code can be compared; runs of unequal questions are
-    never in one table.
-    """
+    never in one table."""
 
     experiment: str
     profile: str

@@ -4,8 +4,7 @@
 its ``SCHEMA_VERSION`` and adds the upgrade from the version before, so that existing results stay
 readable.
 
-Tests: ``tests/results/test_library.py``.
-"""
+Tests: ``tests/results/test_library.py``."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ UPGRADES: Mapping[int, Callable[[Document], Document]] = {
 def decode(document: Document) -> Record:
     """Return the record in a JSON document of any version up to this program's.
 
-    Raises `UsageError` for a newer one, and `ValueError` for a document that is not a record.
-    """
+    Raises `UsageError` for a newer one, and `ValueError` for a document that is not a record."""
     if not isinstance(document, Mapping):
         raise ValueError(f"a {type(document).__name__} where a record should be")
     version = document.get("schema")

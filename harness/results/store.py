@@ -4,8 +4,7 @@ A run leaves one directory, ``<root>/records/<experiment>/<machine>/<run>/``, wi
 ``record.json`` and one Parquet file per series. It is written elsewhere and renamed into its place,
 so a record is whole or absent; nothing is ever overwritten or edited.
 
-Tests: ``tests/results/test_record.py``.
-"""
+Tests: ``tests/results/test_record.py``."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ class Campaign:
     def superseded(self) -> Iterator[Campaign]:
         """Versions of this campaign with one valid record replaced by an older one.
 
-        A newer record must not hide the result of an older one of the same code.
-        """
+        A newer record must not hide the result of an older one of the same code."""
         for older in self.others:
             if older.status == OK:
                 key = point_key(older.point, older.repeat)
@@ -223,8 +221,7 @@ class RecordStore:
     ) -> Campaign:
         """Return the answers of that code to a question so far.
 
-        ``asked``: the points that the command was asked for, None for all of ``grid``.
-        """
+        ``asked``: the points that the command was asked for, None for all of ``grid``."""
         items = self.read(question.experiment, machine)
         return _gathered(items, question, code, repeats, grid, asked)
 

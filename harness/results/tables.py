@@ -21,8 +21,7 @@ class Results:
     def series(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
         """Stack the series ``name`` of all runs that have it.
 
-        The columns ``columns`` of `frame` (and ``run``) are repeated on each row.
-        """
+        The columns ``columns`` of `frame` (and ``run``) are repeated on each row."""
         parts = []
         for _, row in self.frame.iterrows():
             path = self.directories[row["run"]] / f"{name}.parquet"

@@ -24,8 +24,7 @@ output-lateness           no task waits longer than the policy promises (`latene
 needless-tentative        nothing is taken as empty that is neither late nor closed (`lateness`)
 convergence               once everything has healed, the output is complete within the bound
 machine                   `validate()` and the machines' own assertions
-========================  ==================================================================
-"""
+========================  =================================================================="""
 
 from __future__ import annotations
 
@@ -138,8 +137,7 @@ class Bystander(Observer):
         """Return (task, incarnation) of the copies that a task could continue with.
 
         A copy that was given up does not count, though that may not be stored yet, and while a
-        takeover is on its way no other copy can have its place.
-        """
+        takeover is on its way no other copy can have its place."""
         stored = cast("Registry | None", scene.store.registry)
         decided = self._registries[max(self._registries)] if self._registries else None
         return _that_may_go_on(scene, stored) & _that_may_go_on(scene, decided)
@@ -178,8 +176,7 @@ class Bystander(Observer):
         """Check the order of recovery.
 
         Any node with a free slot can host any lost task, so a waiting task could have had the place
-        of another. (A replica that is promoted takes no place.)
-        """
+        of another. (A replica that is promoted takes no place.)"""
         waiting = [task for task, now in enumerate(after.tasks) if now.primary is None]
         if not waiting or before is None:
             return

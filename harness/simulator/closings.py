@@ -6,8 +6,7 @@ heartbeat until it is noticed, two in which a promoted replica may show itself, 
 and the bound is closed at every sweep of a coordinator that has been up for as long.
 
 There is no bound once there was `FaultKind.WEATHER` (heartbeats get lost). `lateness` checks the
-tasks.
-"""
+tasks."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ class Closings(Observer):
         """Check that tasks lost with a connection, and without a replica, are closed in time.
 
         They are closed when the bound has passed since: not a microsecond later, unless they are
-        there again.
-        """
+        there again."""
         owed = self._owed
         if isinstance(item, told.NodeDisconnected) and self._registry is not None:
             for task, wanted in enumerate(self._registry.tasks):

@@ -37,8 +37,7 @@ class Coordinators:
     ) -> None:
         """Begin without a coordinator.
 
-        ``record`` receives their reports of copies; ``kept`` is the number of inputs in a story.
-        """
+        ``record`` receives their reports of copies; ``kept`` is the number of inputs in a story."""
         self._options, self._kernel, self._transport = options, kernel, transport
         self._servers, self._watch, self._record = servers, watch, record
         self._validate, self._kept = validate, kept

@@ -1,8 +1,7 @@
 """All options of a random run, drawn from one seed.
 
 Each group of options has a generator of its own, derived from the seed by name, so fixing one of
-them (a scheme, a topology, fewer faults) leaves the others as they were.
-"""
+them (a scheme, a topology, fewer faults) leaves the others as they were."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ def draw(
 ) -> Options:
     """Return the run for ``seed``; None as an option draws that one too.
 
-    ``wiring`` is a topology of the caller's own, and ``topology`` then only its name.
-    """
+    ``wiring`` is a topology of the caller's own, and ``topology`` then only its name."""
 
     def random(name: str) -> Random:
         return Random(derive_seed(seed, "schedule", name))
@@ -163,8 +161,7 @@ def draw_nodes(
     """Working nodes with the primaries, round-robin over the racks, and standby nodes.
 
     A large topology is placed as the PPA papers place theirs: four sources to a node, every
-    other task on one of its own, as many standby nodes as those.
-    """
+    other task on one of its own, as many standby nodes as those."""
     tasks = len(wiring.names)
     racks = random.randint(2, 4)
     if tasks > 12:
@@ -251,8 +248,7 @@ def draw_start(options: Options, random: Random) -> Options:
     """Draw late starts of nodes, or of the coordinator, in half of the schedules.
 
     They come a little late, later than the first placement waits, or when much has happened; some
-    are machines that no coordinator knew.
-    """
+    are machines that no coordinator knew."""
     scheme = replace(options.scheme, join_within_us=random.choice((1, 3, 10)) * 1_000_000)
     options = replace(options, scheme=scheme, closes_connections=random.random() < 0.5)
     if random.random() < 0.5:
@@ -279,8 +275,7 @@ def draw_lasting(options: Options, faults: tuple[Fault, ...], random: Random) ->
     """Draw faults that last for good, in one schedule of three.
 
     Only a core of nodes is sure to heal, with a slot for each task. Half of the faults of the
-    others last for good, and half of the time they all crash for good.
-    """
+    others last for good, and half of the time they all crash for good."""
     if random.random() >= 1 / 3:
         return faults
     spare = sum(info.slots for info in options.nodes) - len(options.wiring.names)
@@ -329,8 +324,7 @@ def draw_strategy(options: Options, random: Random) -> Placement | None:
 def draw_together(options: Options, random: Random) -> Options:
     """Plan some replicas on their primary's node, in one schedule of five with replicas.
 
-    That node gets the slots for it.
-    """
+    That node gets the slots for it."""
     replicated = options.scheme.replicated
     if not replicated or random.random() >= 0.2:
         return options
@@ -393,8 +387,7 @@ def draw_raise(options: Options, random: Random) -> tuple[Fault, ...]:
 def draw_store_outage(options: Options, random: Random) -> tuple[Fault, ...]:
     """Draw the loss of a node while decisions cannot be stored, in one schedule of five.
 
-    The coordinator crashes when it has just decided.
-    """
+    The coordinator crashes when it has just decided."""
     if random.random() >= 0.2:
         return ()
     at = random.randrange(2, options.batches - 1) * options.interval_us

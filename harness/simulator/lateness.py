@@ -34,8 +34,7 @@ What the bound does not cover: `Policy.SUSPEND` in the state it is for; batches 
 has come; what lies beyond the window of batches that a copy keeps, and a copy whose output buffer
 is full; sources, which wait for nothing; a node while it is paused, and what was pending when its
 clock changed its rate (the simulated timer was set by the old one).
-How long computing takes is not bounded here: Property 1 is about waiting.
-"""
+How long computing takes is not bounded here: Property 1 is about waiting."""
 
 from __future__ import annotations
 

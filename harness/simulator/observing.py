@@ -41,8 +41,7 @@ class Observer:
     """A receiver of the events of a run.
 
     A subclass overrides the methods of those events that it needs; the others are not called
-    (`Observers.add`).
-    """
+    (`Observers.add`)."""
 
     def striking(self, scene: Scene, fault: Fault) -> None:
         """Handle the event that a fault is about to strike."""
@@ -67,8 +66,7 @@ class Observer:
         """Handle the event that the copy has handled ``item``, with its ``effects``.
 
         Called for each copy of the task that the node hosts then; where there are two, with the
-        effects of both together.
-        """
+        effects of both together."""
 
     def handled(self, node: int, copy: TaskMachine) -> None:
         """Handle the event that a copy has handled an input, in a run that validates machines."""
@@ -99,8 +97,7 @@ class Observer:
         """Handle the event that a coordinator has handled ``item``.
 
         ``newest`` unless a second one has started since. ``term``: its own, which no other one has;
-        0 before it has read the registry.
-        """
+        0 before it has read the registry."""
 
 
 class Observers:

@@ -39,8 +39,7 @@ def settle_us(options: Options) -> int:
     """Return the bound of the liveness phase.
 
     It is detection and restart of everything, twice over, then all batches again at the pace of the
-    slowest node with every task on it.
-    """
+    slowest node with every task on it."""
     costs = options.costs
     tasks = len(options.wiring.names)
     states = max(options.wiring.memory) * options.tuples * tasks
@@ -67,8 +66,7 @@ def simulate(
     ``program`` gives the operators and what the log holds; None runs synthetic ones. ``prepare``
     is given the world before it starts. The machines keep no stories at first (`Story`): a run
     that ends in a violation is run again with stories, and ``prepare`` called again.
-    ``notes_progress`` makes the world's notes tell how far every primary is.
-    """
+    ``notes_progress`` makes the world's notes tell how far every primary is."""
 
     def run(kept: int) -> SimulatedRun:
         return _run(
@@ -190,8 +188,7 @@ def shrink(
 ) -> tuple[Options, tuple[int, ...]]:
     """Leave out one fault after the other as long as the run still fails.
 
-    Returns the smaller options and the numbers of the faults that remain.
-    """
+    Returns the smaller options and the numbers of the faults that remain."""
     fails = fails or (lambda o: simulate(o).violation is not None)
     kept = list(range(len(options.faults)))
     progress = True

@@ -4,8 +4,7 @@ Reports come as they are made.
 
 The harness's side is `spread_reports`; run as ``python -m harness.simulator.spread`` this
 is the driver. Tasks run some seeds each and send their reports through an accumulator, which
-Spark counts once for every task of a job, also when an executor is lost and its tasks run again.
-"""
+Spark counts once for every task of a job, also when an executor is lost and its tasks run again."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ _LOOK_AGAIN_S = 0.2
 def spread_reports(choice: Choice, cluster: Cluster) -> Iterator[SimulatedRun]:
     """One report per seed, in the order of seeds, made by the cluster's executors.
 
-    Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more.
-    """
+    Raises `harness.errors.EnvironmentFailure` when the driver dies or nothing comes any more."""
     child = Child(
         "harness.simulator.spread",
         name="the campaign's driver",

@@ -56,8 +56,7 @@ class DigestOperator:
     """A window over the last ``memory`` batches; the output is a digest of the window.
 
     A batch that was lost, repeated, taken out of order or with its parts in another order
-    changes every later output within the window.
-    """
+    changes every later output within the window."""
 
     def __init__(self, *, task: int, memory: int, fan_out: int, percent: int = 100) -> None:
         self.memory = memory

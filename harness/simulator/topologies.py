@@ -28,8 +28,7 @@ def layered(
 
     Partitionings are those of the papers: "one" to one, "merge", "split" and "full". A merge or
     a split of degrees that `harness.topology` refuses (two into three, say) is cut the same way:
-    the protocol does not mind.
-    """
+    the protocol does not mind."""
     first = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     edges: list[tuple[int, int]] = []
     for up, down, kind in pairs:

@@ -133,8 +133,7 @@ class Transport:
 def _links_by_rack(options: Options) -> list[list[int]]:
     """Return the delay between every two nodes by their racks.
 
-    The last row and column are the coordinator's, which -1 finds.
-    """
+    The last row and column are the coordinator's, which -1 finds."""
     network, racks = options.network, [info.rack for info in options.nodes]
     far, near, local = network.delay_us, network.rack_delay_us, network.local_delay_us
     near, local = far if near is None else near, far if local is None else local

@@ -115,8 +115,7 @@ class Waiting:
         """Note that the coordinator closes an upstream task.
 
         It stays open if it is back by now, or if a later primary than that of the order has sent a
-        batch.
-        """
+        batch."""
         upstream, before = item.upstream, item.before_term
         latest = max((term for other, term in self.reached if other == upstream), default=-1)
         there = self.reached.get((upstream, before), -1) >= max(0, item.back_at - 1)

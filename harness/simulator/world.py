@@ -14,8 +14,7 @@ part                  what it does
 `coordinators`        the coordinator's processes
 `observing`           who looks at it all
 this file             hands things to machines, does their effects, strikes with faults
-====================  ======================================================================
-"""
+====================  ======================================================================"""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ class World:
         """Start ``program`` on the wiring of ``options``.
 
         ``kept`` is the number of inputs in the story of a machine; ``notes_progress`` makes
-        primaries report each batch, so that recoveries can be measured.
-        """
+        primaries report each batch, so that recoveries can be measured."""
         self.options, self.wiring, self.scheme = options, options.wiring, options.scheme
         self.validate, self.kept, self._notes_progress = validate, kept, notes_progress
         self.operators = program.operators
@@ -150,8 +148,7 @@ class World:
         """Validate every copy and the coordinator.
 
         After an input only the copy that handled it is validated, because its invariants concern
-        its own fields alone.
-        """
+        its own fields alone."""
         for node in self.nodes:
             if node.machine is not None:
                 node.machine.validate()

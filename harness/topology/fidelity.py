@@ -10,8 +10,7 @@ together; inside are arrays of shape ``(tasks, plans)``, so that a row is one ta
   tuples that alive tasks still take in over tuples that all tasks take in without failure. It
   ignores joins: a join passes on whatever arrives.
 
-A stream that carries nothing without failure counts its substreams equally.
-"""
+A stream that carries nothing without failure counts its substreams equally."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ class Evaluator:
 
     A plan is a boolean array of length ``tasks``: True where a task is alive, because it did not
     fail or because an active replica took over. All methods take ``(plans, tasks)`` or one plan
-    ``(tasks,)``.
-    """
+    ``(tasks,)``."""
 
     def __init__(self, topology: Topology, objective: Objective = Objective.OF) -> None:
         self.topology = topology
@@ -102,8 +100,7 @@ class Evaluator:
 
         It is the gain of one task more, or the loss of one less where the plan has it; never
         negative. Exact unless branches of the task meet again in a join, where it is the
-        derivative. A task of the plan whose gain is 0 gives nothing.
-        """
+        derivative. A task of the plan whose gain is 0 gives nothing."""
         plans = np.atleast_2d(np.asarray(alive, dtype=np.bool_))
         flags = np.ascontiguousarray(plans.T, dtype=np.float64)
         into, fractions = np.ones_like(flags), np.empty_like(flags)
@@ -138,8 +135,7 @@ class Evaluator:
         """Each operator, upstream first: its tasks, its input edges, and True if it joins.
 
         An input edge is its upstream tasks, the function from their fractions to the stream's, the
-        weight of the stream for each task, and the weights of the substreams as a matrix.
-        """
+        weight of the stream for each task, and the weights of the substreams as a matrix."""
         topology = self.topology
         found: list[_Backward] = []
         for name in topology.order:
@@ -167,8 +163,7 @@ class Evaluator:
     def influence(self) -> Floats:
         """Loss of the objective per lost fraction of each task's output, shape ``(tasks,)``.
 
-        All other tasks are alive. Exact unless branches meet again in a join.
-        """
+        All other tasks are alive. Exact unless branches meet again in a join."""
         return np.asarray(self.reading + sum(self._edge_influence.values()))
 
     @cached_property
@@ -200,8 +195,7 @@ class Evaluator:
 class Local:
     """The objective of a few operators of an evaluator's topology, all others alive.
 
-    Where branches meet again in a join outside, it is a first-order estimate.
-    """
+    Where branches meet again in a join outside, it is a first-order estimate."""
 
     def __init__(self, evaluator: Evaluator, operators: Collection[str], reading: Floats) -> None:
         topology = evaluator.topology
@@ -261,8 +255,7 @@ def _step(
     """Return a function that multiplies the rows of operator ``name`` by its surviving input.
 
     The rows contain 1 or 0 for alive or failed. ``place`` returns the rows of an operator; one
-    without rows is alive.
-    """
+    without rows is alive."""
     own = place(name)
     edges = topology.inputs(name)
     streams = [(place(edge.upstream), stream(topology, edge)) for edge in edges]
@@ -306,8 +299,7 @@ def _step(
 def input_weights(topology: Topology, name: str) -> Floats:
     """Return the weight of each input stream for each task of an independent operator.
 
-    The shape is ``(input edges, tasks)``; every column sums to 1.
-    """
+    The shape is ``(input edges, tasks)``; every column sums to 1."""
     tasks = topology.operator(name).parallelism
     edges = topology.inputs(name)
     if len(edges) == 1:
@@ -329,8 +321,7 @@ def _rates(topology: Topology, edge: Edge) -> Floats:
 def substream_weights(topology: Topology, edge: Edge) -> Floats:
     """Return the weight of each substream in its input stream, in the order of `routes`.
 
-    The weights of the substreams of one downstream task sum to 1.
-    """
+    The weights of the substreams of one downstream task sum to 1."""
     _, columns = topology.routes(edge)
     into = topology.operator(edge.downstream).parallelism
     rates = _rates(topology, edge)
@@ -342,8 +333,7 @@ def substream_weights(topology: Topology, edge: Edge) -> Floats:
 def stream(topology: Topology, edge: Edge, *, weight: Floats | float = 1.0) -> Stream:
     """Return the function from fractions upstream of ``edge`` to those of its input stream.
 
-    The result is multiplied by ``weight``, one for all downstream tasks or one for each.
-    """
+    The result is multiplied by ``weight``, one for all downstream tasks or one for each."""
     rows, columns = topology.routes(edge)
     scale = weight if isinstance(weight, float) else weight[:, None]
     plain = isinstance(weight, float) and weight == 1.0

@@ -7,8 +7,7 @@ than two inputs; its partitioning is drawn among those for which some degree in 
 then its degree is drawn. "Uniform" workload means equal tasks; Zipf weights go to the tasks in
 random order. A join needs two inputs, so the fraction is of the operators that have two; its
 rate is the product of theirs, as in the paper, and one pair of tuples in a thousand matches, which
-keeps the rates of nested joins within the range of numbers.
-"""
+keeps the rates of nested joins within the range of numbers."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def random_topology(specification: Specification, generator: np.random.Generator
     """Draw a topology of that kind.
 
     The shape, the workloads, the joins and the priorities have generators of their own, so
-    topologies that differ in one of them share the rest.
-    """
+    topologies that differ in one of them share the rest."""
     shape, workload, joins, queries = generator.spawn(4)
     grown = _Growth(specification, shape)
     operators = grown.operators(workload, joins)

@@ -8,8 +8,7 @@ The failure-free rates follow from the sources by propagation (ppa TKDE, section
 output rate is its operator's selectivity times the rate of its effective input, and every operator
 that subscribes to an output gets all of it. The effective input of a join is, "without further
 semantic information", the Cartesian product of its streams in that paper, their sum where a
-topology says so (`JoinRates`): the joins of the workloads match keys and give no product.
-"""
+topology says so (`JoinRates`): the joins of the workloads match keys and give no product."""
 
 from __future__ import annotations
 
@@ -123,8 +122,7 @@ class Topology:
     Without queries every operator without output becomes one of priority 1 with its own name.
     Raises `UsageError`, naming the operator, edge or query, for a topology that cannot run: a
     cycle, an operator without input, a partitioning that does not fit the degrees, a query whose
-    sink produces nothing.
-    """
+    sink produces nothing."""
 
     operators: tuple[Operator, ...]
     edges: tuple[Edge, ...] = ()
@@ -281,8 +279,7 @@ class Topology:
     def shares(self, edge: Edge) -> csr_array:
         """Return the fraction of each upstream task's output for each downstream task.
 
-        Shape ``(upstream tasks, downstream tasks)``; every row sums to 1.
-        """
+        Shape ``(upstream tasks, downstream tasks)``; every row sums to 1."""
         return self._shares[edge]
 
     @cached_property
@@ -302,8 +299,7 @@ class Topology:
     def substreams(self, edge: Edge) -> csr_array:
         """Return the failure-free rate of every substream of ``edge``, in tuples per second.
 
-        Shape ``(upstream tasks, downstream tasks)``.
-        """
+        Shape ``(upstream tasks, downstream tasks)``."""
         return self._substreams[edge]
 
     def input_rates(self, operator: str) -> Floats:

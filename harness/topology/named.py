@@ -5,8 +5,7 @@ the units, the sub-topologies) and the rest is chosen; each docstring separates 
 take in ``rate`` tuples per second per task.
 
 Tests: ``tests/topology/test_model.py``, ``tests/topology/test_trees.py``,
-``tests/planning/test_decomposition.py``.
-"""
+``tests/planning/test_decomposition.py``."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def _drawn(
 def figure_1a(*, join: bool) -> Topology:
     """Return Fig. 1(a): 16 MC-trees if O3 is an independent operator, 8 if it joins.
 
-    The degrees 4, 4, 4, 2 with one-to-one and full edges follow from those counts.
-    """
+    The degrees 4, 4, 4, 2 with one-to-one and full edges follow from those counts."""
     return _drawn(
         [_source("O1", 4), _source("O2", 4), _inner("O3", 4, join=join), _inner("O4", 2)],
         [("O1", "O3", ONE_TO_ONE), ("O2", "O3", ONE_TO_ONE), ("O3", "O4", FULL)],
@@ -60,8 +58,7 @@ def figure_1a(*, join: bool) -> Topology:
 def figure_2(*, join: bool) -> Topology:
     """Return Fig. 2: with t22 failed, t31 loses 2/5 of its output as a join and 1/4 otherwise.
 
-    The rates are lost; 3 from O1 and 3 + 2 from O2 give both of the paper's fractions.
-    """
+    The rates are lost; 3 from O1 and 3 + 2 from O2 give both of the paper's fractions."""
     return _drawn(
         [_source("O1", 2, (2, 1)), _source("O2", 2, (3, 2)), _inner("O3", 1, join=join)],
         [("O1", "O3", MERGE), ("O2", "O3", MERGE)],
@@ -104,8 +101,7 @@ def figure_5a(priorities: tuple[int, int, int] = (1, 1, 1)) -> Topology:
     """Return ppa TKDE Fig. 5(a): queries on one chain with sinks O1, O2 and O3; four MC-trees.
 
     The tree that the paper's text prints for Q2, <t11, t12, t21>, joins two tasks of one stream
-    and is not an MC-tree by its Definition 1; <t11, t21> is.
-    """
+    and is not an MC-tree by its Definition 1; <t11, t21> is."""
     return _drawn(
         [_source("O1", 4), _inner("O2", 2), _inner("O3", 1)],
         [("O1", "O2", MERGE), ("O2", "O3", MERGE)],
@@ -121,8 +117,7 @@ def recovery(rate: float = 1000.0, *, levels: int = 4) -> Topology:
 
     The paper's has 16 source tasks, then 8, 4, 2, 1. Selectivity 0.5 (printed), so every synthetic
     task receives ``2 * rate`` tuples per second. The papers use 1000 and 2000 tuples per second
-    per source task.
-    """
+    per source task."""
     degrees = {f"O{level}": 2 ** (levels - level) for level in range(1, levels + 1)}
     inner = [_inner(name, degree, selectivity=0.5) for name, degree in degrees.items()]
     return _drawn(
@@ -138,8 +133,7 @@ def q1(rates: Sequence[float] | None = None) -> Topology:
 
     20 tasks in O1 follow from "20 MC-trees"; 4 in O2 is chosen. ``rates`` is per task of O1;
     without it 40,718 tuples per second (the paper's day replayed 48 times faster) are spread by
-    Zipf with s = 0.5, because servers were not equally busy; that skew is chosen.
-    """
+    Zipf with s = 0.5, because servers were not equally busy; that skew is chosen."""
     if rates is None:
         share = [(rank + 1) ** -0.5 for rank in range(20)]
         rates = [40_718 * each / sum(share) for each in share]
@@ -156,8 +150,7 @@ def q2() -> Topology:
 
     20,000 locations per second and 98 reports per second are the paper's; the degrees 8, 4, 4, 1
     are chosen. O1 gives a speed per segment and second (1,000/s), O2 an incident every 2 s. The
-    tasks carry Zipf (s = 0.5) shares of the 1,000 segments, dealt out in contiguous ranges.
-    """
+    tasks carry Zipf (s = 0.5) shares of the 1,000 segments, dealt out in contiguous ranges."""
     users = [(rank + 1) ** -0.5 for rank in range(1000)]
     total = sum(users)
 

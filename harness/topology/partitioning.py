@@ -3,8 +3,7 @@
 Merge and split join contiguous blocks of task indexes. Where the degrees do not divide, the
 blocks differ by one task; every block has at least two, as the paper's definition requires.
 
-Tests: ``tests/topology/test_model.py``.
-"""
+Tests: ``tests/topology/test_model.py``."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class Partitioning(StrEnum):
 def why_unfit(partitioning: Partitioning, upstream: int, downstream: int) -> tuple[str, str] | None:
     """Return the error and its remedy if ``upstream`` tasks cannot send to ``downstream`` tasks.
 
-    None means that the partitioning fits.
-    """
+    None means that the partitioning fits."""
     if partitioning is Partitioning.ONE_TO_ONE and upstream != downstream:
         fits = "give both operators the same parallelism, or use split, merge or full"
     elif partitioning is Partitioning.SPLIT and downstream < 2 * upstream:
@@ -58,8 +56,7 @@ def why_unfit(partitioning: Partitioning, upstream: int, downstream: int) -> tup
 def routes(partitioning: Partitioning, upstream: int, downstream: int) -> Routes:
     """Return the upstream and the downstream task index of every substream of an edge.
 
-    Ordered by upstream, then by downstream task. Assumes that `why_unfit` found nothing.
-    """
+    Ordered by upstream, then by downstream task. Assumes that `why_unfit` found nothing."""
     ups, downs = np.arange(upstream, dtype=np.int64), np.arange(downstream, dtype=np.int64)
     match partitioning:
         case Partitioning.ONE_TO_ONE:

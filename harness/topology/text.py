@@ -13,8 +13,7 @@
       - {name: alarms, sink: jam, priority: 1}
 
 An operator may also have ``weights``, a share per task for the full and split streams into it.
-A ``rate`` that is one number is the rate of every task.
-"""
+A ``rate`` that is one number is the rate of every task."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ _EXAMPLE = "see `./faultline plan --help` for the format"
 def from_yaml_text(text: str, *, name: str = "the topology") -> Topology:
     """Return the topology in ``text``; ``name`` is its name in errors (the file).
 
-    Raises `UsageError` that names the line, operator, edge or query at fault.
-    """
+    Raises `UsageError` that names the line, operator, edge or query at fault."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:

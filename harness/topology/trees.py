@@ -1,8 +1,7 @@
 """Minimal complete trees: the task sets that give output alone (ppa TKDE, Definition 1).
 
 A task needs, as an independent operator's, one of its substreams; as a join's, one of each input
-stream's. An MC-tree is a sink task with what it needs, back to the sources.
-"""
+stream's. An MC-tree is a sink task with what it needs, back to the sources."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ class TreeBuilder:
     """MC-trees of one part of a topology, its ``operators`` and ``edges``.
 
     An operator without an input edge in the part counts as a source of it. Without
-    ``joins`` every operator is treated as an independent one.
-    """
+    ``joins`` every operator is treated as an independent one."""
 
     def __init__(
         self,
@@ -58,8 +56,7 @@ class TreeBuilder:
         """Return the number of MC-trees that end in ``sink``, without listing them.
 
         Exact if every operator of the part feeds one operator only, or if none joins; otherwise an
-        upper bound, because two branches of a tree may meet again upstream.
-        """
+        upper bound, because two branches of a tree may meet again upstream."""
         counts: dict[int, int] = {}
         for name in self._order:
             join = name in self._joins
@@ -74,8 +71,7 @@ class TreeBuilder:
         """Return all MC-trees that end in ``sink``, each once, sink tasks in order.
 
         Where branches meet again upstream of a join, a task may be in a tree with one substream
-        for each branch.
-        """
+        for each branch."""
         own = self._topology.tasks(sink)
         memory: dict[int, list[Tree]] = {}
         found: dict[Tree, None] = {}
@@ -129,8 +125,7 @@ def _query_part(topology: Topology, sink: str) -> TreeBuilder:
 def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
     """Return the number of MC-trees of all queries, shared ones once.
 
-    It is a closed form where that is exact, else they are listed (`UsageError` above ``limit``).
-    """
+    It is a closed form where that is exact, else they are listed (`UsageError` above ``limit``)."""
     sinks = {query.sink for query in topology.queries}
     builders = {sink: _query_part(topology, sink) for sink in sorted(sinks)}
     total = 0
@@ -143,8 +138,7 @@ def count_mc_trees(topology: Topology, *, limit: int = 100_000) -> int:
 def mc_trees(topology: Topology, sink: str | None = None, *, limit: int = 100_000) -> list[Tree]:
     """Return every MC-tree of the query that ends in ``sink``, or of all queries.
 
-    Raises `UsageError` if there are more than ``limit``, before listing them.
-    """
+    Raises `UsageError` if there are more than ``limit``, before listing them."""
     sinks = [sink] if sink else sorted({query.sink for query in topology.queries})
     found: dict[Tree, None] = {}
     for name in sinks:

@@ -13,8 +13,7 @@ from harness.cluster.spark import REPOSITORY
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give each module records of its own, so that the user's clusters are neither swept nor seen.
 
-    Processes that a test starts import this checkout.
-    """
+    Processes that a test starts import this checkout."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         patch.setenv("PYTHONPATH", str(REPOSITORY))

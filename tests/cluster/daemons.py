@@ -17,8 +17,7 @@ def client_or_skip() -> Any:
     """Connect to a daemon with the image, or build it.
 
     A lack of the machine (a daemon, a base image, a way to the package index) skips; a Dockerfile
-    that cannot be built fails.
-    """
+    that cannot be built fails."""
     try:
         client = daemon.connect()
     except EnvironmentFailure as failure:

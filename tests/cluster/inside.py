@@ -35,8 +35,7 @@ def started_inside(*arguments: str) -> subprocess.CompletedProcess[str]:
 def ran_inside(path: Path) -> str:
     """Run pytest on a file inside and return its output.
 
-    Fails with the output if a test failed, and skips where namespaces are forbidden.
-    """
+    Fails with the output if a test failed, and skips where namespaces are forbidden."""
     if why := why_not():
         pytest.skip(f"no namespaces here: {why}")
     done = started_inside(

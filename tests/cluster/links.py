@@ -18,8 +18,7 @@ SPARED = 200_000
 def check_rate(shape: Shape, host: str) -> None:
     """Check bandwidths to a `PEER` on ``host``, under which ``shape`` lays links.
 
-    Lower bounds hold on a busy machine, too: a link can only be slower than declared.
-    """
+    Lower bounds hold on a busy machine, too: a link can only be slower than declared."""
     free = {up: transfer_s(host, SIZE, up=up) for up in (True, False)}
     slow: dict[bool, float] = {}
     for rate in (QUICK, SLOW):

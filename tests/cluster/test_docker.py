@@ -243,8 +243,7 @@ def test_nodes_of_one_container_die_alone_or_together() -> None:
 def test_a_harness_that_is_killed_in_mid_run_leaves_nothing(keeper_too: bool) -> None:
     """A rack is dead and a worker off the network then.
 
-    The keeper removes containers and network, and the next start what a keeper could not.
-    """
+    The keeper removes containers and network, and the next start what a keeper could not."""
     with subprocess.Popen(
         [sys.executable, "-P", "-c", HARNESS],
         cwd=REPOSITORY,

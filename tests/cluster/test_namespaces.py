@@ -261,8 +261,7 @@ def lives_in(networks: Sequence[str]) -> list[str]:
 class TestLinks:
     """Links of one worker's network, without servers.
 
-    Every test makes it anew, on the same bridge, and so does the cluster after them.
-    """
+    Every test makes it anew, on the same bridge, and so does the cluster after them."""
 
     @pytest.fixture
     def network(self, tmp_path: Path) -> Iterator[Namespaces]:

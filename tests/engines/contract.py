@@ -1,8 +1,7 @@
 """The contract of every live engine. An engine's tests inherit both classes.
 
 `EngineKindContract` starts nothing. `EngineContract` opens the engine once on a cluster and runs
-passes on it as `harness.judging` does.
-"""
+passes on it as `harness.judging` does."""
 
 from __future__ import annotations
 
@@ -127,8 +126,7 @@ class Sharing:
 class EngineContract:
     """Inherit, set the fields, and give the fixture `cluster`, scoped as `engine`.
 
-    The engine must survive the loss of one of its targets under `setup` without losing a result.
-    """
+    The engine must survive the loss of one of its targets under `setup` without losing a result."""
 
     kind: EngineKind
     workload: Workload

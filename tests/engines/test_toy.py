@@ -61,8 +61,7 @@ class Keeping:
 def toy_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     """Return a cluster of one node and an imitated broker.
 
-    A machine that is too busy to send in time does not count here.
-    """
+    A machine that is too busy to send in time does not count here."""
     monkeypatch.setattr(generator, "LATE_SHARE", 1.0)
     broker = Broker()
     monkeypatch.setattr(kinds, "ENGINES", (*ENGINES, ToyKind()))

@@ -1,8 +1,7 @@
 """The smallest engine: Python that copies what it reads, held until its window has closed.
 
 It shows what the contract asks for, and lets the pass and the judge be tested without Spark: the
-broker is librdkafka's imitation, a node is a name, and a node that is dead copies nothing.
-"""
+broker is librdkafka's imitation, a node is a name, and a node that is dead copies nothing."""
 
 from __future__ import annotations
 
@@ -228,8 +227,7 @@ class ToyKind(EngineKind):
     """The toy, with five schemes.
 
     One waits out a failure, one forgets what came meanwhile, one guesses and corrects its guesses,
-    and two do not survive it.
-    """
+    and two do not survive it."""
 
     name = "toy"
     form = COPY

@@ -36,8 +36,7 @@ def truth() -> pd.DataFrame:
 def deliveries(latency_s: Mapping[int, float] | None = None) -> pd.DataFrame:
     """Return every result once, one second after it was due.
 
-    ``latency_s`` has other latencies, by the second at which a window starts.
-    """
+    ``latency_s`` has other latencies, by the second at which a window starts."""
     frame = truth().assign(copy=0)
     late = frame["window_start_s"].map(latency_s or {}).fillna(1.0)
     frame["arrival_s"] = frame["window_start_s"] + 3 + late

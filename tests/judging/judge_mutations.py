@@ -1,8 +1,7 @@
 """Deliberate mistakes in what judges: the tests must find each of them, or they are no good.
 
 A mutation replaces a piece of one function's text; the function is compiled anew in its own module
-and put in the place of the right one wherever that was imported.
-"""
+and put in the place of the right one wherever that was imported."""
 
 from __future__ import annotations
 

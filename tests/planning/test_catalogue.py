@@ -111,8 +111,7 @@ RECORDED: dict[str, tuple[float, int]] = {
 def test_no_plan_changes_by_accident(name: str) -> None:
     """A row is the sum of values, and of task numbers weighted by their position.
 
-    A change of a planner that is meant changes its row too.
-    """
+    A change of a planner that is meant changes its row too."""
     values, tasks = 0.0, 0
     for topology in seeded():
         budget = topology.total_cost // 2

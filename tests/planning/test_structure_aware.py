@@ -158,8 +158,7 @@ def test_parts_that_need_each_other_are_taken_together(
     """SA finds the optimum of these topologies.
 
     It no longer does if it ignores the needs of one part in another, or keeps tasks that a step
-    has made worthless.
-    """
+    has made worthless."""
     spec = Specification(
         operators=(3, 7), parallelism=(1, 3), join_fraction=joins, zipf=zipf,
         queries=(queries, queries),

@@ -190,8 +190,7 @@ def test_a_checkpoint_comes_no_faster_than_the_narrowest_link_on_its_way() -> No
 def test_ras_places_by_the_network_what_finds_no_neighbour_with_room() -> None:
     """The neighbour of gateway0 is mdc0 alone.
 
-    Where that is full, the way to what the replica reads and sends decides.
-    """
+    Where that is full, the way to what the replica reads and sends decides."""
     tasks = application()
     full = with_capacity("mdc0", 0)
     placement = ras(tasks, full, replicated=["filter0"])

@@ -4,8 +4,7 @@ A sink with two upstream tasks. Stable parts of a batch are what they are, whoev
 however often; tentative ones are wrong on purpose, so whatever stable output comes from one shows.
 What a real host answers is answered (late, in any order, sometimes not); refusals, which end a
 copy's life, are rare. Every record that counts in the partition, and every state that a stable
-batch begins in, is compared with what there is when nothing fails.
-"""
+batch begins in, is compared with what there is when nothing fails."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Deliberate sabotage of the protocol: what the simulator must find, or is no good.
 
 Each mutation replaces one method by one that forgets something. ``schemes`` are those that
-use the mechanism in question.
-"""
+use the mechanism in question."""
 
 # ruff: noqa: E501 - the table reads best as a table
 

@@ -107,8 +107,7 @@ def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> 
     """The timer was set by the old rate.
 
     Without the note of the change the checker rejects a seed; where the schedules have changed it
-    is another one.
-    """
+    is another one."""
     right = SimulatedNode.set_drift
 
     def unnoticed(self: SimulatedNode, drift: int, now: int) -> None:
@@ -132,8 +131,7 @@ def test_a_clock_that_changes_its_rate_excuses_what_was_due_by_the_old_one() -> 
 def test_schedules_of_seeds_that_taught_the_checker_something(seed: int, scheme: str) -> None:
     """Only seeds by now: the schedules drawn from them have changed.
 
-    Their lessons are the mutation "take a planned replica for a live one", and the test above.
-    """
+    Their lessons are the mutation "take a planned replica for a live one", and the test above."""
     run_seed(seed, scheme)
 
 

@@ -54,8 +54,7 @@ def away(kind: FaultKind, until_us: int = NEVER_US) -> Fault:
 def completes(given: Options, meanwhile: Callable[[World], None] = lambda _: None) -> bool:
     """Return True if the output is complete within two minutes.
 
-    ``meanwhile`` acts before the crash.
-    """
+    ``meanwhile`` acts before the crash."""
     world = World(given, digests(given))
     world.start()
     world.kernel.run(until=CRASH_US - 2)

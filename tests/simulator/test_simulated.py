@@ -94,8 +94,7 @@ def test_schedules_of_seeds_that_failed_in_earlier_versions(seed: int) -> None:
     in ``tests/protocol/coordinator/test_losses.py`` (closing a task whose replica is not reported
     yet), in ``tests/protocol/task`` (what no reader has seen is not held as a correction; a sink
     that loads again keeps nothing that is published) and, where a checker was wrong, in
-    ``tests/simulator/test_lateness.py`` (what a sink that was replaced cannot know).
-    """
+    ``tests/simulator/test_lateness.py`` (what a sink that was replaced cannot know)."""
     run_seed(seed)
 
 
@@ -145,8 +144,7 @@ def test_shrinking_leaves_out_what_does_not_matter() -> None:
 def test_sabotage_is_found(mutation: Mutation) -> None:
     """The seed is the first of 0..999 that showed it, so that the search is not repeated.
 
-    Where a change of the schedules has moved it, this test looks for another.
-    """
+    Where a change of the schedules has moved it, this test looks for another."""
     report = first_caught(mutation, [mutation.seed, *range(1000)])
     assert report is not None, f"no schedule of 1,000 shows that the protocol can {mutation.name}"
     assert report.violation is not None

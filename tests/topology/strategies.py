@@ -21,8 +21,7 @@ def topologies(
 ) -> Topology:
     """Draw a valid topology: every operator but the first may read up to two earlier ones.
 
-    Fan-out, diamonds and several sinks occur. With ``idle``, source tasks may have rate 0.
-    """
+    Fan-out, diamonds and several sinks occur. With ``idle``, source tasks may have rate 0."""
     count = draw(st.integers(1, max_operators))
     operators: list[Operator] = []
     edges: list[Edge] = []

@@ -46,8 +46,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 def files(directory: Path, workload: Workload, name: str) -> None:
     """Write two halves of the input and two markers, a file each.
 
-    The second marker makes a batch that runs with the first one's watermark.
-    """
+    The second marker makes a batch that runs with the first one's watermark."""
     source = workload.source(name)
     rate = RATES[workload.name][name]
     built = source.records.build()

@@ -7,8 +7,7 @@ share of the accurate run's members that were delivered, over all windows. Accid
 cars seen standing at a location; word count, whole results.
 
 Scored are the first delivered version of each result (a later correction does not repair an action
-that a user already took) and the last one.
-"""
+that a user already took) and the last one."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def score(workload: Workload, deliveries: DataFrame, accurate: DataFrame) -> Acc
 
     ``deliveries`` has the workload's columns and `ARRIVAL`, a row per delivery; one with a null
     value takes its result back. ``accurate`` has the workload's columns, a row per result.
-    Raises `ValueError` for a workload that names no members.
-    """
+    Raises `ValueError` for a workload that names no members."""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     if workload.members is None:
@@ -79,8 +77,7 @@ def members_by_window(
 
     Columns: ``window_start_s``, ``members``, and for each of ``versions`` (name to results) the
     number of members in it. All frames have ``window_start_s`` and the workload's other columns, a
-    row per result. Raises `ValueError` for a workload that names no members in Python.
-    """
+    row per result. Raises `ValueError` for a workload that names no members in Python."""
     expected = _members(workload, accurate.to_dict("records"), "window_start_s")
     held = {
         name: _members(workload, frame.to_dict("records"), "window_start_s")
@@ -101,8 +98,7 @@ def local_accuracy(workload: Workload, delivered: pa.Table, accurate: pa.Table) 
     """Return the share of the members of ``accurate`` that ``delivered`` has, window by window.
 
     Both are tables of results in this process with the workload's columns, a row per result; None
-    if there are none. Raises `ValueError` for a workload that names no members in Python.
-    """
+    if there are none. Raises `ValueError` for a workload that names no members in Python."""
     column = workload.window_start
     expected = _members(workload, accurate.to_pylist(), column)
     found = _members(workload, delivered.to_pylist(), column)
@@ -142,8 +138,7 @@ _ACCURATE = _SETS.index("accurate")
 def _versions(workload: Workload, deliveries: DataFrame) -> DataFrame:
     """Return the first and the last delivery of every identity.
 
-    ``version`` tells them apart: the place of its name in `_SETS`.
-    """
+    ``version`` tells them apart: the place of its name in `_SETS`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     values = F.struct(*workload.values)

@@ -1,7 +1,6 @@
 """Durations as Spark's SQL and the operators write them.
 
-Tests: ``tests/workloads/test_agreement.py``.
-"""
+Tests: ``tests/workloads/test_agreement.py``."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ Task = tuple[str, int]
 def run_locally(program: TableProgram, sources: Mapping[str, pa.Table]) -> pa.Table:
     """Every result for these records: all batches in order, up to the last window's end.
 
-    ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition.
-    """
+    ``sources`` holds per source a table of `SOURCE_SCHEMA` in the order of each partition."""
     inputs = read_by_source(program, sources)
     return pa.concat_tables([result for _, result in results(program, inputs)])
 
@@ -42,8 +41,7 @@ def read_by_source(
 def cut(table: pa.Table, timeline: Timeline) -> dict[int, pa.Table]:
     """Cut the records of one partition by batch; batches without any are left out.
 
-    Raises `ValueError` if a record is before batch 0.
-    """
+    Raises `ValueError` if a record is before batch 0."""
     batch = (numbers(table, "timestamp") - timeline.start_us) // timeline.batch_us
     if len(batch) and batch.min() < 0:
         raise ValueError(f"a record is {-batch.min()} batches before the start of the timeline")

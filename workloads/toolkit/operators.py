@@ -8,8 +8,7 @@ columns of `SOURCE_SCHEMA`.
 
 Everything here is exact and depends on the arguments alone, so a replica's output equals its
 primary's, and the results equal those of the workload's Spark query. State is a value: a task
-returns another state and never changes the one it got.
-"""
+returns another state and never changes the one it got."""
 
 from __future__ import annotations
 
@@ -130,8 +129,7 @@ def program_of(
 
     ``rate`` is records per second of all sources together (None: the paper's), for the planners;
     ``choices`` are further parameters of the workload's own, such as ``mergers``. Raises
-    `UsageError` if the workload has no such form.
-    """
+    `UsageError` if the workload has no such form."""
     tasks = workload.form(TASKS)
     target, parameters = tasks.target, {**tasks.parameters, **choices}
     reference = Reference(target=target, parameters=parameters)
@@ -164,8 +162,7 @@ class TableTask:
     ) -> tuple[Any, tuple[pa.Table, ...]]:
         """Return the state after ``batch``, and a table for each downstream task (a sink: one).
 
-        A missing input (the batch is tentative) counts as an empty one.
-        """
+        A missing input (the batch is tentative) counts as an empty one."""
         present = [table for table in inputs if table is not None]
         return self.work(state, batch, present)
 
@@ -203,8 +200,7 @@ class PaneTask(TableTask):
     """A task that gathers rows by pane and gives a result at the end of every window.
 
     Its state is the finished panes of the current window, oldest first, and the pane that is
-    being filled.
-    """
+    being filled."""
 
     schema: pa.Schema
     """The schema of a pane."""
@@ -223,8 +219,7 @@ class PaneTask(TableTask):
         """Return the same pane in fewer rows.
 
         It is called once the pane is full, and every `COMPACT_EVERY` batches, so that `add` leaves
-        work that is cheaper for many batches at once.
-        """
+        work that is cheaper for many batches at once."""
         return pane
 
     def conclude(self, window_start_us: int, panes: Sequence[pa.Table]) -> pa.Table:
@@ -273,8 +268,7 @@ def numbers(table: pa.Table, name: str) -> Ints:
 def whole_records(table: pa.Table, size: int) -> tuple[pa.Table, NDArray[np.uint8]]:
     """Return the rows with values of ``size`` bytes, and the values as a ``(rows, size)`` array.
 
-    Markers are shorter and contribute to no result.
-    """
+    Markers are shorter and contribute to no result."""
     whole, raw = whole_values(table, size)
     return (table if whole.all() else table.filter(pa.array(whole)).combine_chunks()), raw
 

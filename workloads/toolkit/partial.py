@@ -6,8 +6,7 @@ tentative output. No time passes and nothing is killed; it is the steady state o
 began before the first window.
 
 One `PartialRuns` serves many plans: the output of a task depends on its living ancestors, so it is
-computed once for each such set.
-"""
+computed once for each such set."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class PartialRuns:
     ) -> None:
         """Prepare ``batches`` batches.
 
-        The last ones hold no input if there are more than the records fill.
-        """
+        The last ones hold no input if there are more than the records fill."""
         self.program, self.batches = program, batches
         self._read = read_by_source(program, sources)
         self._tasks = {place: program.task(*place) for place in places(program.topology)}
@@ -103,8 +101,7 @@ def recorded(
     """Return the first ``seconds`` of the workload's input by source, and its number of records.
 
     Each partition is sent evenly at the rate of its source task in the program's topology, which is
-    the rate of the plans.
-    """
+    the rate of the plans."""
     tables, total = {}, 0
     start_us = program.timeline.start_us
     for operator, name in program.sources.items():

@@ -1,7 +1,6 @@
 """Records taken apart by Spark, without losing the ones that only move event time.
 
-Tests: ``tests/workloads/test_streaming.py``.
-"""
+Tests: ``tests/workloads/test_streaming.py``."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ def behind_watermark(condition: Column, *, time: str = "timestamp") -> Column:
     that such a filter drops would not move event time on, and the markers that close the last
     windows are dropped by every query. So this filter reads the event time: its sign says
     whether the condition holds. (Both branches must read it, or the optimizer takes the
-    condition out again.)
-    """
+    condition out again.)"""
     from pyspark.sql import functions as F  # noqa: N812 - Spark's own documentation says F
 
     instant = F.unix_micros(time)
@@ -31,8 +29,7 @@ def behind_watermark(condition: Column, *, time: str = "timestamp") -> Column:
 def whole(source: DataFrame, layout: Layout, delay: str) -> DataFrame:
     """Return a source's event time and fields, with a watermark ``delay`` behind.
 
-    Records of another length are left out, markers among them; they still move the watermark.
-    """
+    Records of another length are left out, markers among them; they still move the watermark."""
     from pyspark.sql import functions as F  # noqa: N812
 
     text = F.col("value").cast("string")

@@ -3,8 +3,7 @@
 It serves ``docker/compose.yaml`` and ``docker/kubernetes.yaml``. It runs in the image, once, before
 the servers, and writes each role's files into a directory of its own, with fresh passwords, and the
 files for clients. Existing files are kept, so a second ``docker compose up`` finds its cluster
-again.
-"""
+again."""
 
 from __future__ import annotations
 

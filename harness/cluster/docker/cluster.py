@@ -4,8 +4,7 @@ Each cluster has a bridge network, on which every container has a fixed address;
 drivers run on the daemon's machine, at the gateway's address. Configuration, passwords included, is
 copied into each container before it starts; it is in no environment and on no command line.
 Checkpoints and the directories of launched programs are in the run directory, at the same paths for
-the workers.
-"""
+the workers."""
 
 from __future__ import annotations
 

@@ -112,8 +112,7 @@ class Containers:
     def start(self, plan: ContainerSpec, *, shared: Iterable[Path]) -> None:
         """Make and start a container; an earlier one of its name is removed first.
 
-        The directories ``shared`` have the same paths inside.
-        """
+        The directories ``shared`` have the same paths inside."""
         name = self._name(plan.role)
         with failing(f"the container {name} could not be started"):
             self.remove(plan.role)
@@ -238,8 +237,7 @@ class Containers:
     def _once(self, network: str, script: str) -> str:
         """Return the output of a script in a container of its own that may change networks.
 
-        Workers themselves may not.
-        """
+        Workers themselves may not."""
         said: bytes = self._client.containers.run(
             self._image,
             ["sh", "-c", script],

@@ -25,8 +25,7 @@ _SOCKET = "unix:///var/run/docker.sock"
 def connect() -> Any:
     """Return a client of the daemon that DOCKER_HOST names, else of the usual socket.
 
-    Raises `EnvironmentFailure` with the reason when there is none.
-    """
+    Raises `EnvironmentFailure` with the reason when there is none."""
     from docker.errors import DockerException
 
     import docker
@@ -43,8 +42,7 @@ def connect() -> Any:
 def _knock() -> None:
     """Raise `OSError` where nothing listens on the daemon's socket.
 
-    The SDK would raise an error, too, but leave its own socket open.
-    """
+    The SDK would raise an error, too, but leave its own socket open."""
     scheme, _, path = os.environ.get("DOCKER_HOST", _SOCKET).partition("://")
     if scheme == "unix":
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as knocking:

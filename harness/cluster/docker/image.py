@@ -36,8 +36,7 @@ def ensure_image(client: Any, report: Notify) -> str:
     """Return the tag of an image with this checkout, after building it if there is none.
 
     Raises `EnvironmentFailure` with the builder's last lines. Older images of this kind are
-    removed; their layers serve the new one.
-    """
+    removed; their layers serve the new one."""
     from docker.errors import ImageNotFound
 
     files = list(context_files(REPOSITORY))

@@ -2,8 +2,7 @@
 
 Pids are valid inside the container alone, so `perform` runs there: ``python -m
 harness.cluster.docker.inside ORDER``. The order is one JSON argument, the answer one line on
-standard output; neither holds a secret. `order` is the harness's end.
-"""
+standard output; neither holds a secret. `order` is the harness's end."""
 
 from __future__ import annotations
 
@@ -89,8 +88,7 @@ def order(containers: Containers, worker: str, do: str, hosts: Sequence[HostProc
     """Do "kill", "pause", "resume" or "look" to the trees of ``hosts``, in one sweep.
 
     A worker that does not run has no trees. Raises `EnvironmentFailure` where the container does
-    not answer.
-    """
+    not answer."""
     from harness.cluster.docker.daemon import failing
 
     if not hosts:

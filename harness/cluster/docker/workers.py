@@ -3,8 +3,7 @@
 A worker is a container. Where a node is a worker, Docker carries out every action: SIGKILL to its
 first process ends all of them, the freezer stops them at one instant, the network is taken away
 and given back with the same address. Where several nodes share a worker, they are told apart by
-their process trees (`harness.cluster.docker.inside`).
-"""
+their process trees (`harness.cluster.docker.inside`)."""
 
 from __future__ import annotations
 
@@ -154,8 +153,7 @@ class DockerWorkers(Workers[DockerSlot]):
         """Start nothing yet.
 
         ``start(worker, log name)`` starts its container, ``registered(log name)`` is True when the
-        master has registered that incarnation.
-        """
+        master has registered that incarnation."""
         slots = {node.worker: DockerSlot(name=node.worker, address=node.host) for node in nodes}
         super().__init__(slots, nodes, run_directory)
         self._containers = containers
@@ -328,8 +326,7 @@ class DockerWorkers(Workers[DockerSlot]):
     def _to_containers(self, action: Action, shares: Sequence[Share]) -> list[Victim]:
         """Do an action to the workers under these nodes, all in one sweep.
 
-        Their usage is read before it, and their ends are awaited after it.
-        """
+        Their usage is read before it, and their ends are awaited after it."""
         slots = [self._slots[name] for name in dict.fromkeys(s.node.worker for s in shares)]
         states = self._containers.states()
         reached = [slot for slot in slots if slot.fits(action, states.get(slot.name, "gone"))]

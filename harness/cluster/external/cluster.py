@@ -3,8 +3,7 @@
 It starts and stops no server. The names of everything that a run makes there begin with
 ``faultline-<run>-``, and all of it is removed after the run, by this harness, by its keeper, or by
 the next start. Checks before the first run: topics and keys can be written, every node is up and
-its clock right, and executors run the same Python, the same Spark and the same code.
-"""
+its clock right, and executors run the same Python, the same Spark and the same code."""
 
 from __future__ import annotations
 

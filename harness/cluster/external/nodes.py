@@ -2,8 +2,7 @@
 
 Where several nodes share a worker, they are processes, told apart by their pids: the engine
 registers each node's process, and the commands ``kill_process`` and ``up_process`` reach it on its
-worker. Racks, and all actions other than kills, go to whole workers, by the workers' commands.
-"""
+worker. Racks, and all actions other than kills, go to whole workers, by the workers' commands."""
 
 from __future__ import annotations
 
@@ -38,16 +37,14 @@ NOT_TOLD_APART = "not counted: the nodes of a worker share what its command `usa
 class ExternalNodes:
     """The nodes of a description, ``per_worker`` of them to each worker.
 
-    Safe to use from several threads: the injector acts while others look.
-    """
+    Safe to use from several threads: the injector acts while others look."""
 
     def __init__(
         self, settings: ExternalSettings, environment: Mapping[str, str], per_worker: int = 1
     ) -> None:
         """Run the commands with ``environment``.
 
-        Raises `UsageError` where no command tells the nodes of a worker apart.
-        """
+        Raises `UsageError` where no command tells the nodes of a worker apart."""
         if per_worker > 1 and settings.kill_process is None:
             raise UsageError(
                 f"{per_worker} nodes to a worker were asked for, and the nodes of {settings.path} "
@@ -111,8 +108,7 @@ class ExternalNodes:
     ) -> Sequence[Victim]:
         """Do an action in one sweep, after a look at which nodes are up.
 
-        ``rack``: the target is a rack, so its workers are affected as a whole.
-        """
+        ``rack``: the target is a rack, so its workers are affected as a whole."""
         if self._shared and not rack and action is not Action.RESTART:
             if action is Action.KILL:
                 return self._kill_processes(nodes)
@@ -163,8 +159,7 @@ class ExternalNodes:
         """Return the certain part of each clock's offset; None without a command `clock`.
 
         Measured as by NTP, from the middle of the shortest of several requests. The clock was read
-        at an unknown instant of the request, so half of its duration is uncertain.
-        """
+        at an unknown instant of the request, so half of its duration is uncertain."""
         command = self._settings.clock
         if command is None:
             return dict.fromkeys((node.name for node in self.nodes), None)

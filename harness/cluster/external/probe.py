@@ -2,8 +2,7 @@
 
 ``python -m harness.cluster.external.probe`` runs a small application there. It reads its
 configuration as one JSON line. Its tasks report their Python, their PySpark and the fingerprint of
-the code that they import; the answer is one JSON line.
-"""
+the code that they import; the answer is one JSON line."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 It never holds credentials: ``{env: NAME}`` takes a value from the environment and ``{file: PATH}``
 from a file, so that the description itself can be shared and kept.
-``docker/external-example.yaml`` shows every key.
-"""
+``docker/external-example.yaml`` shows every key."""
 
 from __future__ import annotations
 
@@ -233,8 +232,7 @@ class _Reader:
     def _nodes(self, value: Any) -> tuple[tuple[Node, ...], dict[str, dict[str, str]]]:
         """Name the nodes by rack and place, as in every other cluster.
 
-        The other values of a node fill the places of its commands.
-        """
+        The other values of a node fill the places of its commands."""
         if not isinstance(value, list) or not value:
             raise self._wrong("nodes", "is no list of nodes", "give at least one {rack, host}")
         nodes: list[Node] = []

@@ -12,8 +12,7 @@ A run directory (mode 0700) holds everything of one cluster::
     programs/         one directory per incarnation of a launched program
     spark-local/ tmp/ scratch space
 
-Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there are workers.
-"""
+Worker n of rack r listens on 127.0.r.n, so Spark sees as many hosts as there are workers."""
 
 from __future__ import annotations
 
@@ -251,8 +250,7 @@ def remove_dead_executors(run_directory: Path, living: Iterable[int]) -> None:
     """Remove the work and spill directories of executors that no ``living`` process uses.
 
     A living worker does this itself when an application ends; a killed one, or one whose executors
-    were killed, leaves them.
-    """
+    were killed, leaves them."""
     used: set[str] = set()
     for pid in living:
         used |= _directories_of(pid)

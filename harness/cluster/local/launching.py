@@ -3,8 +3,7 @@
 Every server is in a session of its own (Ctrl-C in the terminal reaches the harness, which then
 stops the servers in order), has the run in its environment, writes into one log file, and is in
 the journal before anything relies on it. The error of a failed wait has the process's name and
-state, its last log lines, and a remedy.
-"""
+state, its last log lines, and a remedy."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ class Launcher:
     ) -> LaunchedProcess:
         """Start ``command``, which must hold no secret, as the process called ``name``.
 
-        It works in ``directory``, by default the run directory.
-        """
+        It works in ``directory``, by default the run directory."""
         log = self.directory / "logs" / f"{log_name or name}.log"
         write_journal(self.directory, name, None)
         with log.open("ab") as output:
@@ -153,8 +151,7 @@ class Server(ABC):
     def ready(self) -> bool:
         """Return True if it answers; start it again on other ports if one was taken meanwhile.
 
-        Raises `EnvironmentFailure` when the process has ended or the time is up.
-        """
+        Raises `EnvironmentFailure` when the process has ended or the time is up."""
         assert self.child is not None, "begin() comes first"
         if self.child.running() and self.answers():
             return True
@@ -175,8 +172,7 @@ class Server(ABC):
     def lost_a_port(self) -> bool:
         """Return True if another process bound a port first.
 
-        Such a server may take a minute to die.
-        """
+        Such a server may take a minute to die."""
         assert self.child is not None
         return _mentions(_PORT_TAKEN, _last_lines(self.child.log_text(), 200))
 
@@ -211,8 +207,7 @@ def wait_for(
     """Wait until all of ``servers`` answer, and those that ``then`` starts after each of them.
 
     One thread and no fixed order. Raises `EnvironmentFailure` for the first server that does not
-    come up, or that dies while others are still starting.
-    """
+    come up, or that dies while others are still starting."""
     pending = list(servers)
     answering: list[Server] = []
     while pending:

@@ -7,8 +7,7 @@ all rights over networks and none over the machine. A bridge joins the harness (
 the master and the drivers) and one network namespace per worker, each behind a virtual cable. A cut
 takes the worker's end of its cable down: not a byte crosses, its connections stay as TCP leaves
 them. No other user of the machine reaches a port inside. A namespace ends with its last process,
-so nothing is left behind however the harness ends.
-"""
+so nothing is left behind however the harness ends."""
 
 from __future__ import annotations
 
@@ -175,8 +174,7 @@ class Namespaces:
         """Start a process that keeps the worker's namespace while no worker runs in it.
 
         A worker that is started again finds its address, its cable and its counters. The process
-        ends with its input, so it does not outlive the harness.
-        """
+        ends with its input, so it does not outlive the harness."""
         holder = subprocess.Popen(
             ["unshare", "--net", "--", "sh", "-c", "echo; exec cat"],
             stdin=subprocess.PIPE,
@@ -205,8 +203,7 @@ class Namespaces:
     def _lay_again(self, worker: str) -> None:
         """Replace a namespace whose keeping process was ended, by someone else.
 
-        New processes could not reach those inside any more, so the cable is removed as well.
-        """
+        New processes could not reach those inside any more, so the cable is removed as well."""
         assert self._relay is not None, "it was never laid"
         holder = self._holders.pop(worker)
         holder.communicate()
@@ -221,8 +218,7 @@ def _unplug(worker: str) -> None:
     """Remove a worker's cable now, if it is there.
 
     The kernel does so some time after the namespace at its other end has ended, and until then no
-    other cable can have its name.
-    """
+    other cable can have its name."""
     subprocess.run(["ip", "link", "del", _cable(worker)], check=False, capture_output=True)
 
 
@@ -234,8 +230,7 @@ def inside() -> bool:
 def why_not() -> str | None:
     """Return the reason why no namespace can be entered here; None if one can.
 
-    It is tried, because the settings that forbid it differ between systems and versions.
-    """
+    It is tried, because the settings that forbid it differ between systems and versions."""
     for program in ("unshare", "nsenter", "ip"):
         if shutil.which(program) is None:
             return f"there is no program {program} (packages util-linux and iproute2)"
@@ -250,8 +245,7 @@ def enter(arguments: Sequence[str]) -> None:
     """Replace this process by the same command inside namespaces; return if it is inside.
 
     There is no internet inside, so everything must be fetched before. Raises `EnvironmentFailure`
-    where the system forbids it.
-    """
+    where the system forbids it."""
     if inside():
         return
     if (why := why_not()) is not None:

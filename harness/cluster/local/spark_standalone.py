@@ -1,8 +1,7 @@
 """A real Spark standalone master and its workers, started from the installed PySpark.
 
 They listen on their own addresses only (SPARK_LOCAL_IP; without it Spark binds the web pages to
-every interface).
-"""
+every interface)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Where a node is a worker, its processes are the worker's JVM, its executors, their Python daemons
 and workers, and launched programs: all that have the worker's name in their environment. The
 daemons put their children into sessions of their own and these can outlive their executor, so
-neither a process group nor parentage alone would find them.
-"""
+neither a process group nor parentage alone would find them."""
 
 from __future__ import annotations
 
@@ -138,8 +137,7 @@ class LocalWorkers(Workers[LocalSlot]):
         """Start nothing yet.
 
         ``make(node, incarnation)`` builds, without starting it, the worker under a node.
-        ``before``: number of incarnations of earlier workers with the same names.
-        """
+        ``before``: number of incarnations of earlier workers with the same names."""
         names = dict.fromkeys(node.worker for node in nodes)
         slots = {name: LocalSlot(name=name, incarnation=before) for name in names}
         super().__init__(slots, nodes, launcher.directory)

@@ -3,8 +3,7 @@
 The harness leaves the deliveries of one pass and the results of the other as files in the run's
 directory, and the first application, warm from the queries, scores them
 (`workloads.toolkit.accuracy`). Only its driver reads the files, so executors may
-be on other machines.
-"""
+be on other machines."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def write_results(
 ) -> pa.Schema:
     """Write results with ``window_start_s`` for `score_files`; return the columns' types.
 
-    They are in the order of the frame; a window begins that long after the epoch.
-    """
+    They are in the order of the frame; a window begins that long after the epoch."""
     start_us = (frame["window_start_s"].astype(float) * 1_000_000).round().astype("int64")
     columns = {name: frame[name] for name in workload.columns if name != workload.window_start}
     plain = pd.DataFrame({**columns, workload.window_start: start_us, ARRIVAL: range(len(frame))})

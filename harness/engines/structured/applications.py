@@ -76,8 +76,7 @@ def application_specs(
     ``checkpoint``: one application over all racks. ``active``: one per rack, each with its own
     checkpoints and all of the input; the reader takes the first copy of each result. ``ppa``: one
     per rack, too, the second over a part of the input (`standby`). ``brief``, ``own``: see
-    `application_conf`.
-    """
+    `application_conf`."""
     racks = sorted({node.rack for node in cluster.nodes()})
     groups: list[list[str] | None] = [None] if scheme == "checkpoint" else [[r] for r in racks[:2]]
     specs = []

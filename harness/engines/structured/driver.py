@@ -5,8 +5,7 @@ goes back as one JSON object a line. Credentials come this way too, so they are 
 command line nor in a file of this process. End of input means that the harness is gone: the
 process ends, and the executors with it.
 
-Tests: ``tests/engines/test_contract.py``.
-"""
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ class Supervised:
         """Send the reports that are new, oldest first.
 
         It reads the Java objects: PySpark's own wrapper makes dozens of calls for each of up to a
-        hundred reports.
-        """
+        hundred reports."""
         recent = self._query._jsq.recentProgress()
         fresh: list[dict[str, Any]] = []
         for i in range(len(recent) - 1, -1, -1):
@@ -190,8 +188,7 @@ class Driver:
     ) -> None:
         """Start the query of a workload; it runs until `end`.
 
-        Over some ``partitions`` of its sources alone its results are tentative.
-        """
+        Over some ``partitions`` of its sources alone its results are tentative."""
         begun = self._workload = self._build(Reference.from_json(workload))
 
         def start() -> StreamingQuery:

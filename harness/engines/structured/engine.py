@@ -1,7 +1,6 @@
 """A workload as a stock Structured Streaming query, behind the engines' contract.
 
-Orders go to every application that the scheme runs, answers are waited for from all.
-"""
+Orders go to every application that the scheme runs, answers are waited for from all."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ class StructuredEngine:
     def check(self, *, within_s: float = REVIVAL_S) -> None:
         """Wait until every application has all of its executors.
 
-        An application whose last query did not end is of no more use.
-        """
+        An application whose last query did not end is of no more use."""
         if self._ending:
             raise EnvironmentFailure(
                 "the last query of an application did not end",
@@ -87,8 +85,7 @@ class StructuredEngine:
     def begin(self, work: Work) -> None:
         """Start every query with a new checkpoint directory.
 
-        Returns when each has committed a batch with records in it.
-        """
+        Returns when each has committed a batch with records in it."""
         assert work.workload.reference is not None, work.workload.name
         self.used = True
         self._marks = [application.mark() for application in self.applications]
@@ -276,8 +273,7 @@ def noticed(copy: int, said: Sequence[Said], since: int, nodes: Sequence[Node]) 
     """Yield the events that one application reported from a mark on.
 
     Where its executors became fewer there is a detection for every lost node, and a recovery of it
-    with the next batch that is committed with records in it.
-    """
+    with the next batch that is committed with records in it."""
     node_at = {node.host: node.name for node in nodes}
     at_work: set[str] = set()
     missed: set[str] = set()

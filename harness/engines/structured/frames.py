@@ -1,7 +1,6 @@
 """The topics as frames: sources as streams or batches, results as the rows of Spark's sink.
 
-Tests: ``tests/engines/test_contract.py``.
-"""
+Tests: ``tests/engines/test_contract.py``."""
 
 from __future__ import annotations
 

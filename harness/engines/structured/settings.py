@@ -30,8 +30,7 @@ def application_conf(
 
     All other settings keep Spark's own default, as a user's job would; the state store is Spark's
     default too, in memory with a file of changes per batch. docs/stock-settings.md has the measured
-    cost of each choice.
-    """
+    cost of each choice."""
     java_options = {
         option: f"{value} {BRIEF}" if brief else value
         for option, value in cluster_conf.items()

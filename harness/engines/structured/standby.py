@@ -5,8 +5,7 @@ another rack, over those partitions alone that the plan's MC-trees need, and mar
 it publishes as tentative. A reader holds that back, as a replica holds its output back, while the
 first application is whole. From the moment at which the first is seen to have lost an executor
 until its next batch is committed, the reader shows what the second has, where the first has given
-nothing yet; the first's own results replace it when they come.
-"""
+nothing yet; the first's own results replace it when they come."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ Partitions = Mapping[str, Sequence[int]]
 def unreadable(partitions: Partitions, workload: Workload) -> str | None:
     """Return why the second query of a workload could give nothing; None if it could.
 
-    Each source takes part in every MC-tree, because a query is one connected piece.
-    """
+    Each source takes part in every MC-tree, because a query is one connected piece."""
     for source in workload.sources:
         numbers = partitions.get(source.name, ())
         if not numbers:
@@ -51,8 +49,7 @@ def away(events: Iterable[Event]) -> list[tuple[float, float]]:
     """Return the spans in which the first application was not whole, in seconds since the epoch.
 
     A span is from the first loss of an executor to the commit of the next batch; it has no end
-    where none came.
-    """
+    where none came."""
     spans: list[tuple[float, float]] = []
     since: float | None = None
     for event in sorted(events, key=lambda event: event.at_unix_s):
@@ -72,8 +69,7 @@ def shown(
     """Return the ``deliveries`` (`Engine.read`) that a reader shows, by arrival.
 
     ``spans_s`` are those of `away` in seconds of the pass. A tentative result from before such a
-    span is shown when the span begins, unless the first application had given it by then.
-    """
+    span is shown when the span begins, unless the first application had given it by then."""
     tentative = deliveries[STABILITY] == Stability.TENTATIVE.value
     stable, held = deliveries[~tentative], deliveries[tentative]
     first = stable.groupby(list(identity))["arrival_s"].min().rename("given_s")

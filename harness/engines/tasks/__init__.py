@@ -25,5 +25,4 @@ module                  content
 
 A process that the harness kills is dead at once: the kernel closes its connection to the
 coordinator, which restores its tasks elsewhere, from replicas or from checkpoints. A run rests
-on Kafka and Redis alone, on nothing in a node, the coordinator or the driver.
-"""
+on Kafka and Redis alone, on nothing in a node, the coordinator or the driver."""

@@ -3,8 +3,7 @@
 The rates are those at the sources: how fast the ends of their partitions move. When the rates have
 drifted, the cheapest change of the running plan that is good enough at the new ones is looked for
 (`harness.planning.adaptation`) and handed to the coordinator, which retires replicas and starts
-others from checkpoints while the pass goes on. What a change cost and kept is an `Adaptation`.
-"""
+others from checkpoints while the pass goes on. What a change cost and kept is an `Adaptation`."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ class SourceRates:
         """Follow the sources at these ``places``: source task to topic and partition.
 
         Each partition gets a record without content every ``marker_s`` (0: never), which does not
-        count.
-        """
+        count."""
         self._consumer = Consumer({**client, "group.id": "rates", "log_level": 2})
         self._places = {task: TopicPartition(*place) for task, place in places.items()}
         self._markers_per_s = 1 / marker_s if marker_s else 0.0
@@ -203,8 +201,7 @@ class Alternating(Changing):
     Every so often the replicas of one half of the plan's tasks are retired and those of the other
     half started from checkpoints. The notes give the cost of orders, readers and checkpoints on
     this machine (`Noticed.adapted`), and the simulator uses these costs, none of which is of a
-    recovery.
-    """
+    recovery."""
 
     def __init__(
         self,

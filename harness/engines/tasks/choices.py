@@ -71,8 +71,7 @@ def placement_of(
 ) -> tuple[int, ...]:
     """Return, for each task, the node of its first primary.
 
-    By default the nodes that are there from the start take turns.
-    """
+    By default the nodes that are there from the start take turns."""
     chosen = tuple(given.placement)
     if not chosen:
         return spread(wiring, nodes, late=late_of(given, len(nodes)))
@@ -101,8 +100,7 @@ def replicas_of(
 ) -> tuple[int, ...]:
     """Return, for each task, the node of its replica.
 
-    It is -1 where any node will do; the whole is empty where that is so everywhere.
-    """
+    It is -1 where any node will do; the whole is empty where that is so everywhere."""
     if not given.replicas_at:
         return ()
     for task, node in given.replicas_at.items():

@@ -2,8 +2,7 @@
 
 Every process counts time by its monotonic clock, which all processes of a machine share, those in
 containers too. Between machines only wall clocks can be compared: backends see to it that they
-agree within `harness.cluster.base.CLOCK_LIMIT_S`, and no better than that are such instants.
-"""
+agree within `harness.cluster.base.CLOCK_LIMIT_S`, and no better than that are such instants."""
 
 from __future__ import annotations
 

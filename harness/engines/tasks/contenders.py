@@ -6,8 +6,7 @@ resilience-aware one (``rppg-ras``).
 
 The planners need numbers that a cluster without declared links does not have. Chosen: nodes of
 one rack are 1 ms apart, racks 5 ms; all nodes fail alike; the state of a task that is not a source
-is 100 bytes for each tuple of a second's input.
-"""
+is 100 bytes for each tuple of a second's input."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ def network_of(nodes: Sequence[Node], tasks: int) -> TieredNetwork:
     """Return the cluster for the schedulers, with room for all primaries and planned replicas.
 
     Schedulers fill a node before they take the next. The engine gives a node more slots, so that
-    lost tasks find a place.
-    """
+    lost tasks find a place."""
     racks: dict[str, list[str]] = {}
     for node in nodes:
         racks.setdefault(node.rack, []).append(node.name)
@@ -186,8 +184,7 @@ def setup_of(
 ) -> Setup:
     """Return a contender's setup, with its plan for this workload on these nodes.
 
-    Raises `UsageError` if there is no such contender.
-    """
+    Raises `UsageError` if there is no such contender."""
     if name not in CONTENDERS:
         raise UsageError(f"no contender {name!r}", remedy=did_you_mean(name, CONTENDERS))
     contender = CONTENDERS[name]

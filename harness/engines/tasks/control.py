@@ -7,8 +7,7 @@ and its own role, so a proof can be neither repeated nor reflected. Nothing is u
 When a process is killed, the kernel closes its connections: the end of a connection is the
 fastest news of a death there is, and the end of a lifeline (`harness.engines.tasks.lifeline`)
 comes first. A frame to a peer that does not read (a frozen process) is dropped once
-`MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be.
-"""
+`MOST_WAITING_BYTES` wait for it: messages may be lost, the sender must not be."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ It hosts a `CoordinatorMachine`, and it is a process of its own, so that its cra
 in the simulator: the nodes go on, and the next life reads the registry back. It is steered by the
 harness over its standard input and heard through its standard output (`harness.child`); nodes
 reach it by `control`. What it hears from nodes and what it decides goes to the harness as events,
-with instants of its own clock (`harness.engines.tasks.clocks`).
-"""
+with instants of its own clock (`harness.engines.tasks.clocks`)."""
 
 from __future__ import annotations
 
@@ -141,8 +140,7 @@ class Deciding:
     def _send(self, effect: do.Send) -> None:
         """Send to the nodes that last reported a copy of the task.
 
-        The incarnation is in the message, and the node drops messages for another one.
-        """
+        The incarnation is in the message, and the node drops messages for another one."""
         head = to_parts(effect.message)[0].decode()
         for member in self._members.values():
             if effect.to in member.tasks:

@@ -4,8 +4,7 @@ A copy's reader is positioned before the copy exists, so that no answer to its f
 missed. A sink follows its own output partition: a fence or a publication is answered once it has
 been read back, by the rules of every reader.
 
-Tests: ``tests/engines/tasks/test_live.py``.
-"""
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ from harness.protocol.output import OutputBatch, OutputFence, OutputReader
 class Copies:
     """Readers by task, which serve both of its copies where there are two.
 
-    A subclass hands the messages to the machine (`tell`).
-    """
+    A subclass hands the messages to the machine (`tell`)."""
 
     def __init__(
         self,
@@ -97,8 +95,7 @@ class Copies:
         """Carry out an order of the coordinator.
 
         A copy's reader is positioned before the copy exists, so that no answer to its first
-        requests can be missed.
-        """
+        requests can be missed."""
         waiting = self._positioning.get(order.task)
         if waiting is not None:
             waiting.append(order)

@@ -4,8 +4,7 @@ Each node is forked from it. Importing and first use of Arrow, Kafka's client an
 take half a second of CPU; thirty nodes that did this at once made one another look dead. Here it
 is done once an executor, and what was made by then is frozen, so that the nodes share it.
 
-Tests: ``tests/engines/tasks/test_live.py``.
-"""
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 

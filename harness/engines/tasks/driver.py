@@ -6,8 +6,7 @@ once; the node is then started again as a new job. Without a restart delay that 
 With one, the process is started early enough to be ready when the delay is over, and the
 coordinator does not accept it before, because a process that starts takes processor time from
 those that restore. A whole executor that is lost does not count as a failure of its tasks: Spark
-starts them again by itself when a slot is free. They get a new boot number from Redis, too.
-"""
+starts them again by itself when a slot is free. They get a new boot number from Redis, too."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ nobody waits for the answer and each look costs the virtual machine a millisecon
 def place(context: SparkContext, element: Any, host: str) -> Any:
     """Return an RDD of one element whose task prefers ``host``.
 
-    PySpark has no method for that; Spark's own, `SparkContext.makeRDD`, is public in Scala.
-    """
+    PySpark has no method for that; Spark's own, `SparkContext.makeRDD`, is public in Scala."""
     from pyspark.rdd import RDD
     from pyspark.serializers import CPickleSerializer
 
@@ -58,8 +56,7 @@ def place(context: SparkContext, element: Any, host: str) -> Any:
 def host_node(elements: Any) -> list[str]:
     """Run as the task of a node.
 
-    Spark's preference for a host is only a preference: on another host the task ends.
-    """
+    Spark's preference for a host is only a preference: on another host the task ends."""
     from harness.engines.tasks.node import run_node
 
     for arguments in elements:

@@ -272,8 +272,7 @@ class TaskEngine:
     def _adapt(self, work: Work, job: Job) -> Changing | None:
         """Start to adapt or alternate the plan where the setup has that.
 
-        Raises `UsageError` where there is nothing to change.
-        """
+        Raises `UsageError` where there is nothing to change."""
         given, plan = parameters_of(self.setup), job.scheme.replicated
         every_s, turn_s = given.adapt_s, given.alternate_s
         if not every_s and not turn_s:

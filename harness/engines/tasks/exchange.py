@@ -6,8 +6,7 @@ and a new one is taken from those that wait connected (`harness.engines.tasks.sp
 between tasks may be lost (the protocol asks again), so they are sent with ``acks=1`` and nobody
 waits. Output is different: it counts once it has been read back, from the partition itself and by
 the rules of every reader (`harness.protocol.output`), so a sink that was fenced off learns it
-there and nowhere else.
-"""
+there and nowhere else."""
 
 from __future__ import annotations
 
@@ -129,8 +128,7 @@ class Tail:
         ``prepare`` and ``due`` are called in the reader's thread; prepared messages are kept back
         until the newest is due, because waking the loop costs more than most messages. ``patient``
         are the settings of another consumer, which goes on once the partition is busy
-        (`BUSY_PER_S`).
-        """
+        (`BUSY_PER_S`)."""
         self._consumer, self._begin = consumer, begin
         self._place = (topic, partition)
         self._deliver, self._ready = deliver, ready

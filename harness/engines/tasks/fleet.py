@@ -1,7 +1,6 @@
 """The processes of the task engine as the harness sees them: coordinator, driver, nodes.
 
-Tests: ``tests/engines/tasks/test_live.py``.
-"""
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 

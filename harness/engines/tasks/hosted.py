@@ -1,8 +1,7 @@
 """One pass on a node: its `NodeMachine`, and the effects of the machine.
 
 Operators run here; messages, sources and output go through Kafka, checkpoints through Redis,
-heartbeats and notes over the control connection. All answers come back through one event loop.
-"""
+heartbeats and notes over the control connection. All answers come back through one event loop."""
 
 from __future__ import annotations
 
@@ -116,8 +115,7 @@ class Hosted(Copies):
         """Set the timer; heartbeats fall on whole multiples of their interval.
 
         The nodes of a machine, which share its clock, wake one after the other, and the coordinator
-        gets all heartbeats at once.
-        """
+        gets all heartbeats at once."""
         due, every = effect.at, self.job.scheme.heartbeat_us
         if effect.key == BEAT:
             due = (due + every // 2) // every * every
@@ -128,8 +126,7 @@ class Hosted(Copies):
 
         With each heartbeat a copy requests the batch that it lacks, as messages may get lost. Where
         batches are longer than heartbeats it mostly lacks it because the batch is not over yet:
-        such a request is dropped here, or idle nodes would send nothing else.
-        """
+        such a request is dropped here, or idle nodes would send nothing else."""
         message = effect.message
         if self._beating and type(message) is told.ReplayRequested:
             since_us = now_us() - self._began_us.get(message.downstream, 0)
@@ -170,8 +167,7 @@ class Hosted(Copies):
         """Answer after the time of the declared speed.
 
         It is a turn of the loop of its own, so that a long queue of batches does not delay messages
-        and orders.
-        """
+        and orders."""
         due = self._lane.occupy(began_us, cost_us) if cost_us else 0
         if due > now_us():
             self.at(due, answer)

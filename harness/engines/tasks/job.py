@@ -1,8 +1,7 @@
 """The job of all processes of one pass: the program, the scheme, the nodes, the topics.
 
 A `Job` is plain data. It crosses the control connection as JSON, so that no network data is ever
-unpickled; each process builds the program anew from the workload's reference.
-"""
+unpickled; each process builds the program anew from the workload's reference."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ class Job:
     def code(self) -> tables.TableProgram:
         """The workload's topology and its tasks' code.
 
-        Raises `UsageError` if they cannot be built in this process.
-        """
+        Raises `UsageError` if they cannot be built in this process."""
         carry(self.files)
         try:
             return self._build()
@@ -103,8 +101,7 @@ class Job:
     def out_partition(self, sink: int) -> int:
         """Return the output partition of a sink task.
 
-        Several sinks may share a partition: a header tells them apart.
-        """
+        Several sinks may share a partition: a header tells them apart."""
         return self.wiring.sinks.index(sink) % self.out_partitions
 
     def to_json(self) -> dict[str, Any]:
@@ -170,8 +167,7 @@ def spread(
 def slots_per_node(copies: int, racks: Mapping[str, int]) -> int:
     """Return the slots with which every copy has a place without the largest rack.
 
-    ``racks`` is the name of each to its number of nodes; with one rack, one node is taken away.
-    """
+    ``racks`` is the name of each to its number of nodes; with one rack, one node is taken away."""
     nodes = sum(racks.values())
     left = nodes - (max(racks.values()) if len(racks) > 1 else 1)
     if left < 1:

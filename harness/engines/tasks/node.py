@@ -4,8 +4,7 @@ It connects to the coordinator, is given a `Job`, and hosts it (`hosted`) until 
 It lives in a Spark task (`run_node`), which says nothing to Spark until it ends. Its boot number
 comes from Redis, so that a task that Spark starts again on its own is a new life.
 
-Tests: ``tests/engines/tasks/test_live.py``.
-"""
+Tests: ``tests/engines/tasks/test_live.py``."""
 
 from __future__ import annotations
 
@@ -86,8 +85,7 @@ class CoordinatorLink:
     async def _open_lifeline(self, host: str, port: int, secret: bytes) -> None:
         """Open a second connection, which shows the death of this process sooner than the first.
 
-        Where it cannot be held as it must be, the coordinator gets none.
-        """
+        Where it cannot be held as it must be, the coordinator gets none."""
         line = await connect(host, port, secret, within_s=RECONNECT_WITHIN_S)
         descriptor = line.duplicate()
         if hold_alone(descriptor):
@@ -133,8 +131,7 @@ class NodeProcess:
         """Return this process's boot number.
 
         Without one it cannot be told from the process before it, so it waits while the store is
-        away or full.
-        """
+        away or full."""
         while True:
             try:
                 return await self._store.next_boot(self._arguments["node"])

@@ -31,8 +31,7 @@ class Noticed:
     def recoveries(self) -> Iterator[Event]:
         """Yield for each loss of a node its detection, and the return of the last of its tasks.
 
-        The latter has the steps of that task.
-        """
+        The latter has the steps of that task."""
         ways = {(way.task, way.term): way for way in Restorations(self.notes).every()}
         for lost in self._losses():
             node = self.nodes[lost[0].note.node].name
@@ -117,8 +116,7 @@ class Noticed:
 
         They are the times until the stopped replicas were gone, and until the started ones were
         hosted, and ready. They count from the instant at which the coordinator got the change
-        (``told_us``) or, without one, from the decision. `hop_s` of the whole pass is added.
-        """
+        (``told_us``) or, without one, from the decision. `hop_s` of the whole pass is added."""
         hop_s = self.hop_s(upstream) if changes else None
         for change in changes:
             since = next((at for at in told_us if at >= change.at_us), change.at_us)
@@ -142,8 +140,7 @@ class Noticed:
     def hop_s(self, upstream: Sequence[Sequence[int]]) -> float | None:
         """Return the median time from the last upstream task's end of a batch to a task's own end.
 
-        It is over tasks and batches; None where progress is not noted.
-        """
+        It is over tasks and batches; None where progress is not noted."""
         done: dict[tuple[int, int], int] = {}
         for noted in self.notes:
             if noted.note.event is CopyEvent.PROGRESSED:

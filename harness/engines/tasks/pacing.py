@@ -3,8 +3,7 @@
 The operators are so fast that at the papers' rates every scheme recovers in milliseconds. Where
 a figure needs the papers' slow machines, a node declares a speed: what it has computed is held
 back until a machine of that speed would have had it. A declared speed slows a node down, it
-cannot make one faster than it is.
-"""
+cannot make one faster than it is."""
 
 from __future__ import annotations
 
@@ -91,8 +90,7 @@ class Links:
     the other on each pair's way, so that a way fills up. Send times are the sender's monotonic
     clock, which all processes of one machine share; between machines there is a real network, and
     none should be declared. What stands for the outside of the cluster is not held: records that
-    a source reads and results that a sink publishes.
-    """
+    a source reads and results that a sink publishes."""
 
     pairs_us: tuple[tuple[int, ...], ...] = ()
     """One-way delay from node to node by their numbers, the last row and column the
@@ -131,8 +129,7 @@ class Links:
     ) -> Self:
         """Return the links of nodes at ``places``, in the order of the cluster's nodes.
 
-        ``delay_s`` is the delay between two places (`TieredNetwork.latency_s`).
-        """
+        ``delay_s`` is the delay between two places (`TieredNetwork.latency_s`)."""
         ends = [*places, coordinator]
 
         def us(one: str, other: str) -> int:

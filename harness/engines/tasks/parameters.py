@@ -1,8 +1,7 @@
 """The parameters of the task engine. An experiment builds them; `choices` fits them to a cluster.
 
 All fields are plain values, so that ``TaskParameters(**json.loads(json.dumps(asdict(given))))``
-gives the same parameters again. Nodes and tasks are named by their numbers.
-"""
+gives the same parameters again. Nodes and tasks are named by their numbers."""
 
 from __future__ import annotations
 

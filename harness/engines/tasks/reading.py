@@ -1,7 +1,6 @@
 """The content of the out topic by the rules of every reader, and the content it should have.
 
-Tests: ``tests/engines/tasks/test_endure.py``.
-"""
+Tests: ``tests/engines/tasks/test_endure.py``."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ def read_results(
     """Return the results in messages of the out topic.
 
     Columns: ``window_start_s``, the workload's other columns, ``arrival_s``, ``copy`` (the sink
-    task), ``stability``.
-    """
+    task), ``stability``."""
     workload = reading.workload
     # Within a partition the order is the log's; between partitions it does not matter.
     ordered = sorted(messages, key=lambda message: (message.partition, message.offset))

@@ -1,8 +1,7 @@
 """A source's partition, cut into batches by the records' intended time.
 
 Batch b is complete when a record from behind its end has come: within a partition records are in
-the order of their time, and the load generator marks every batch's end.
-"""
+the order of their time, and the load generator marks every batch's end."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ class SourceReader:
     """The reader of one partition: `cut` runs in the reader's thread, `take` in the event loop.
 
     The work for each record is done where the record has just been made, in a warm cache, and its
-    memory is free for the next one.
-    """
+    memory is free for the next one."""
 
     def __init__(
         self,
@@ -49,8 +47,7 @@ class SourceReader:
     ) -> None:
         """Call ``give(batch, table)`` for each batch from ``first`` on, in order.
 
-        Without ``with_times`` the column of times holds nulls: reading them costs time.
-        """
+        Without ``with_times`` the column of times holds nulls: reading them costs time."""
         self.next = first
         """The batch that is being filled."""
         self._start_us, self._batch_us = start_us, batch_us
@@ -75,8 +72,7 @@ class SourceReader:
         """Return True if a batch is complete once this has come.
 
         A caller that sees an older `next` from another thread gets True too often, which loses
-        nothing.
-        """
+        nothing."""
         return newest.batch > self.next
 
     def take(self, pieces: Sequence[Piece]) -> None:

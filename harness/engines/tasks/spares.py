@@ -3,8 +3,7 @@
 A copy that is restored here needs a reader, and a new consumer takes tens of milliseconds of
 processor time until it is connected: threads, three connections, and a proof of the password on
 each. So a node keeps a few. One that is taken is replaced later, once nobody takes any: a recovery
-must not share the processor with its own preparations for the next one.
-"""
+must not share the processor with its own preparations for the next one."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ key                       what it holds
 ``<run>:state:<task>``     position to checkpoint
 ``<run>:registry``         ``version`` and ``value``
 ``<run>:boots``            node to how many lives it has begun
-========================  =======================================================================
-"""
+========================  ======================================================================="""
 
 from __future__ import annotations
 
@@ -139,8 +138,7 @@ class Store:
         """Keep a checkpoint, and drop those of the task before position ``forget_below``.
 
         Returns False if a primary with a higher term exists. Raises `StoreFull` when the server has
-        no room for it.
-        """
+        no room for it."""
         arguments: list[int | bytes] = [term, position, checkpoint, forget_below]
         try:
             await self._demand_room(len(checkpoint))
@@ -158,8 +156,7 @@ class Store:
         """Raise `OutOfMemoryError` if checkpoints would leave no room for the rest.
 
         The registry and the nodes' boots need some memory: without them no dead node could come
-        back.
-        """
+        back."""
         used, limit = map(int, await self._room())
         if limit and used + size > CHECKPOINTS_SHARE * limit:
             raise OutOfMemoryError(
@@ -170,8 +167,7 @@ class Store:
     async def get(self, task: int, *, term: int | None, position: int | None) -> Found:
         """Return the checkpoint at ``position``, or the newest.
 
-        With a ``term`` (a primary loads) lower terms are refused from now on.
-        """
+        With a ``term`` (a primary loads) lower terms are refused from now on."""
         arguments: list[str | int] = [
             "" if term is None else term,
             "" if position is None else position,
@@ -188,16 +184,14 @@ class Store:
     async def take_registry(self, owner: int) -> tuple[int, bytes | None]:
         """Return a term higher than all before, and the registry, None if there is none.
 
-        An ``owner`` that has a term gets the same again.
-        """
+        An ``owner`` that has a term gets the same again."""
         term, registry = await self._take_registry(keys=self._registry_keys, args=[owner])
         return int(term), registry
 
     async def put_registry(self, term: int, version: int, registry: bytes) -> int | None:
         """Keep a registry unless a newer one is there.
 
-        If a higher term than ``term`` exists, nothing is kept and that term returned.
-        """
+        If a higher term than ``term`` exists, nothing is kept and that term returned."""
         arguments: list[int | bytes] = [term, version, registry]
         higher = int(await self._put_registry(keys=self._registry_keys, args=arguments))
         return higher or None
@@ -206,8 +200,7 @@ class Store:
         """Return a new boot number for a node, from 1.
 
         None is given twice, so that a process that counted as dead and its successor can be told
-        apart.
-        """
+        apart."""
         return int(await self._redis.hincrby(f"{self._run}:boots", str(node), 1))
 
     async def clear(self) -> None:

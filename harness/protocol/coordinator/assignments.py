@@ -155,8 +155,7 @@ class Assignments:
         """Return a lower bound of each primary's position, by task.
 
         A task that was restored and has not loaded its checkpoint yet counts with the position that
-        it will have then.
-        """
+        it will have then."""
         return [self._position(assignment) for assignment in self.tasks]
 
     def _position(self, assignment: Assignment) -> int:

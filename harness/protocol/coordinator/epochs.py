@@ -2,8 +2,7 @@
 
 Coordinated checkpoints: the newest checkpoint that every task has stored; it is part of the
 registry, because a rollback goes there. Source replay: what every task has processed; it may be
-lost with the coordinator, because trimming late does no harm.
-"""
+lost with the coordinator, because trimming late does no harm."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ class Epochs:
     def _note_standstill(self, moved: int) -> None:
         """Send the permission to trim again after a standstill.
 
-        It may have been lost, and a full buffer stops every task.
-        """
+        It may have been lost, and a full buffer stops every task."""
         assert moved >= 0, f"positions add up to {moved}"
         assert 0 <= self._still < STILL, f"{self._still} sweeps without a move"
         self._still = self._still + 1 if moved == self._moved else 0

@@ -6,8 +6,7 @@ The one that is refused steps down. Orders carry the term, too: a node that know
 coordinator ignores the earlier ones, and its heartbeats name the latest term that it knows.
 
 Orders are the difference between the copies that a node reports and those that the registry wants.
-So an order may be lost, repeated or late; the node's next heartbeat mends it.
-"""
+So an order may be lost, repeated or late; the node's next heartbeat mends it."""
 
 from __future__ import annotations
 

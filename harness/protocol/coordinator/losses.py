@@ -12,8 +12,7 @@ the replica as ready, the task is no longer lost, as if the replica had been kno
 may be some batches behind the lost primary.
 
 A task that is back is seen by those downstream before the coordinator hears of it, so each order
-to go on without it says what being back is, and whoever has seen that ignores it.
-"""
+to go on without it says what being back is, and whoever has seen that ignores it."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class OperatorFailures:
     def note(self, report: CopyReport, node: int, *, cluster: int) -> bool:
         """Note that a copy on ``node`` has failed; return True if its batch fails everywhere.
 
-        ``cluster`` is the number of nodes.
-        """
+        ``cluster`` is the number of nodes."""
         assert report.failed, "a failure has a traceback"
         assert cluster > 0, "the node that reports is one of the cluster's"
         batch, nodes = self._nodes.get(report.task, (report.position, frozenset()))
@@ -139,8 +137,7 @@ class Losses:
     def close(self, *, cause: str, now: int, again: bool = False) -> Iterator[Effect]:
         """Close the losses that are due, and set a timer for those that will be.
 
-        With ``again``, losses that were closed before are closed once more.
-        """
+        With ``again``, losses that were closed before are closed once more."""
         assert now >= 0, f"time {now}"
         if self._bound_us is None or not self.tasks:
             return
@@ -202,8 +199,7 @@ class Losses:
 def _was_replica(primary: Copy) -> bool:
     """Return True if the primary was promoted.
 
-    A copy that is placed as a primary has one number for both.
-    """
+    A copy that is placed as a primary has one number for both."""
     assert primary.term is not None, "a primary has a term"
     return primary.term != primary.incarnation
 

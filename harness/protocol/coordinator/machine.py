@@ -22,8 +22,7 @@ part               contents
 `losses`           the lost tasks, closing batches on their behalf, and operators that raise
 `epochs`           the batch before which buffers may be trimmed, where the coordinator decides it
 `ledger`           storing the registry, against other coordinators; orders to nodes
-=================  ============================================================================
-"""
+=================  ============================================================================"""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ class CoordinatorMachine:
 
         ``placement`` is a strategy, or the nodes of first primaries by task for `Spread`. ``owner``
         is a number that no other coordinator of this run has. ``kept`` is the number of inputs in
-        its story.
-        """
+        its story."""
         assert owner > 0, f"owner {owner}"
         scheme.check(wiring)
         self.scheme = scheme

@@ -2,8 +2,7 @@
 
 A node has not joined until it reports: before that it hosts nothing, nobody waits for its
 heartbeats, and it cannot be lost. So nodes may start in any order, take as long as they like, or
-come when the run has long begun.
-"""
+come when the run has long begun."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ class Membership:
         """Return the sender of ``item``; a new node becomes a member.
 
         None for a heartbeat of an earlier boot, or of an unknown node that does not describe
-        itself.
-        """
+        itself."""
         assert item.node >= 0, f"node {item.node}"
         member = self._members.get(item.node)
         if member is None and item.info is not None:
@@ -119,8 +117,7 @@ class Membership:
         They are lost only after the usual time without a heartbeat.
 
         Returns the nodes that have ended or booted again since their copies were placed. The
-        coordinator learned that before it had read the registry, so those copies are lost.
-        """
+        coordinator learned that before it had read the registry, so those copies are lost."""
         assert all(copy.node in self._members for copy in copies), "a copy is on an unknown node"
         ended: dict[int, None] = {}
         for copy in copies:

@@ -10,8 +10,7 @@ strategy                        what it does
 `Planned`                       replicas where a plan (a scheduler of the edge paper, say) puts
                                 them; what the plan does not place, or cannot any more, as
                                 another strategy has it
-==============================  ================================================================
-"""
+==============================  ================================================================"""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ class Room:
     def least_loaded(self, fits: Callable[[int], bool] | None = None) -> int | None:
         """Return the free node with the fewest copies for which ``fits`` holds, or None.
 
-        Takes logarithmic time where nearly all fit, so thousands of copies can be placed.
-        """
+        Takes logarithmic time where nearly all fit, so thousands of copies can be placed."""
         passed: list[tuple[int, int]] = []
         found: int | None = None
         while self._heap and found is None:
@@ -123,8 +121,7 @@ class Placement(Protocol):
 
         A restored primary gets None only if no slot is free. A first primary may get None if its
         node is away (it is restored later), and a replica may wait. A strategy that is free to
-        choose puts a replica on another node than its primary, because they would die together.
-        """
+        choose puts a replica on another node than its primary, because they would die together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +162,7 @@ def other_rack(need: Need, room: Room, node: int) -> float:
 def same_rack(need: Need, room: Room, node: int) -> float:
     """Rank nodes close to the primary first; they are lost with it when the rack is.
 
-    Storm's scheduler, which has no notion of replicas, does no better.
-    """
+    Storm's scheduler, which has no notion of replicas, does no better."""
     return 1.0 - other_rack(need, room, node)
 
 
@@ -195,8 +191,7 @@ class SameTier:
 class Near:
     """Nodes with the shortest way to the tasks it receives from and sends to.
 
-    For a replica, the way to its primary (the resilience-aware scheduler of edge, Algorithm 1).
-    """
+    For a replica, the way to its primary (the resilience-aware scheduler of edge, Algorithm 1)."""
 
     delay_us: Callable[[int, int], float]
     """The delay between two nodes."""
@@ -221,8 +216,7 @@ class Standby:
 class Preferring:
     """The node that ranks first: by the first preference, ties by the next one, then by load.
 
-    It ranks every free node, so it is for clusters of hundreds.
-    """
+    It ranks every free node, so it is for clusters of hundreds."""
 
     primaries: tuple[int, ...]
     replica: tuple[Preference, ...] = (other_rack,)
@@ -245,8 +239,7 @@ class Planned:
     """Replicas on their planned nodes, even on the node of their primary.
 
     A scheduler that does not separate replicas plans the latter. Another strategy places everything
-    else.
-    """
+    else."""
 
     replicas: Mapping[int, int] = field(hash=False)
     """Task to the node of its replica."""

@@ -5,8 +5,7 @@ planner's order: one by one (local), with all others from the last complete epoc
 with its ancestors from the sources (replay). Where no slot is free, a lost task takes that of a
 replica. A rack's nodes are found dead one after the other, so a replica whose primary is on a rack
 that is failing may be all that is left of its task: it is spared for a heartbeat. Free slots that
-remain go to the replicas that the plan wants and that are missing.
-"""
+remain go to the replicas that the plan wants and that are missing."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ def replay_starts(
     one after batch b once it has processed b-m+1 ... b, so it starts m-1 batches before the first
     output that is still needed: a sink's first unpublished batch, the position of a neighbour that
     stays, the start of one that does not. ``positions`` (by task, used of those that stay) and
-    ``published`` (of sinks) may be out of date: they only grow, so an old value is merely early.
-    """
+    ``published`` (of sinks) may be out of date: they only grow, so an old value is merely early."""
     cone = wiring.ancestors(lost)
     starts: dict[int, tuple[int, int]] = {}
     for task in reversed(wiring.order):
@@ -50,8 +48,7 @@ def source_start(wiring: Wiring, source: int, positions: Sequence[int]) -> int:
 
     It is the position of its slowest neighbour, or the one that neighbour will have if it is lost
     itself. A neighbour that needs an earlier batch requests it and the source goes back; one that
-    needs a later batch waits until the source has read that far.
-    """
+    needs a later batch waits until the source has read that far."""
     assert not wiring.upstream[source], f"{wiring.names[source]} is no source"
     return min(positions[task] for task in wiring.downstream[source])
 
@@ -80,8 +77,7 @@ class Placer:
         """Return True if a first placement still waits for nodes.
 
         It waits for those of the primaries and, where there are replicas to place, for every node,
-        so that the strategy can spread them.
-        """
+        so that the strategy can spread them."""
         assert not self.assigned.tasks, "only the first placement waits"
         if replicated:
             return self.members.lacks(self.members.numbers)
@@ -105,8 +101,7 @@ class Placer:
     ) -> list[Copy]:
         """Promote, retire, restore and add copies; return the replicas that became primaries.
 
-        On racks that are ``failing`` more nodes may be dead than is known.
-        """
+        On racks that are ``failing`` more nodes may be dead than is known."""
         assert epoch >= 0, f"epoch {epoch}"
         tasks = self.assigned.tasks
         self.deferred, self._failing = False, failing
@@ -182,8 +177,7 @@ class Placer:
         First go those of tasks that have had the most copies: nodes that die together are found one
         after the other. The replica that was promoted for the first of them has got a new replica
         by the time the last is found, and that one is still catching up. Then the last in the
-        planner's order.
-        """
+        planner's order."""
         assert self.assigned.lost(), "only a lost task takes the place of a replica"
         tasks = self.assigned.tasks
         every = [task for task, a in enumerate(tasks) if a.replica is not None]

@@ -1,8 +1,7 @@
 """What a copy computes: the stable computation, and the tentative one that may run ahead of it.
 
 They own position and state. What they need they take from the inlet, what they make they hand to
-the outlet; see `harness.protocol.task.reconciliation` for how the two computations meet.
-"""
+the outlet; see `harness.protocol.task.reconciliation` for how the two computations meet."""
 
 from __future__ import annotations
 
@@ -202,8 +201,7 @@ class Computation:
     def regain_state(self) -> None:
         """Rebuild the state before the input that needs it has come.
 
-        The tentative computation has taken the state away.
-        """
+        The tentative computation has taken the state away."""
         assert not self.busy, "one request at a time"
         self.busy = self.regaining = True
         self.ticket += 1
@@ -345,8 +343,7 @@ class Computation:
         """Return True if batches wait that were suspended during stabilization.
 
         They belong to it: stabilization ends when their queue is cleared, and then the corrections
-        go out.
-        """
+        go out."""
         assert run.active, "there is no tentative computation"
         suspends = run.rules.during_stabilization is Policy.SUSPEND
         whole = self._inlet.inbox.complete(self.position)

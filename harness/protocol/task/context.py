@@ -41,8 +41,7 @@ class Context:
     def note(self, event: CopyEvent, position: int, why: str = "") -> None:
         """Report an event of this copy, for measurements and routing.
 
-        The protocol itself does not depend on it.
-        """
+        The protocol itself does not depend on it."""
         assert position >= 0, f"position {position}"
         self.effects.append(
             NoteCopy(

@@ -93,8 +93,7 @@ class Durability:
         """Store a checkpoint between batches, where one is overdue.
 
         A replica that took over has no checkpoint that covers its state. If no batch comes, its
-        upstream tasks may be waiting for that checkpoint, because their outboxes are full.
-        """
+        upstream tasks may be waiting for that checkpoint, because their outboxes are full."""
         assert not self._computation.busy, "a busy copy stores its checkpoint after the batch"
         if (
             self._every
@@ -164,8 +163,7 @@ class Durability:
         """Note that the store refused a checkpoint.
 
         It is tried again with later heartbeats, twice as long after each refusal; meanwhile
-        upstream tasks keep the batches that this one would need.
-        """
+        upstream tasks keep the batches that this one would need."""
         assert item.reason, "a refusal has a reason"
         if item.position not in self.unstored:
             return

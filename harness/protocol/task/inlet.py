@@ -52,8 +52,7 @@ class Inbox:
         """Return the time at which ``batch`` was due, from the arrival of earlier batches.
 
         Sender and receiver have clocks of their own. So the batch that came earliest for its number
-        counts as on time.
-        """
+        counts as on time."""
         if not self._interval_us:
             return now
         passed = batch * self._interval_us
@@ -211,8 +210,7 @@ class Inlet:
 
         An upstream task whose part has come gets an acknowledgement instead; requests carry one for
         the others. If that task was restored, its new copy may not have the acknowledgement. Its
-        outbox may then be full, so that it stops while all tasks wait for it.
-        """
+        outbox may then be full, so that it stops while all tasks wait for it."""
         assert needs.position >= 0, f"position {needs.position}"
         slot = self.inbox.slots.get(needs.position)
         for index in range(len(self.upstream)):

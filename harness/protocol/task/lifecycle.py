@@ -1,7 +1,6 @@
 """The phases of a copy: beginning, loading, taking over, giving up, and answering requests.
 
-`TRANSITIONS` is the table of phases; ARCHITECTURE.md has its picture.
-"""
+`TRANSITIONS` is the table of phases; ARCHITECTURE.md has its picture."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class Lifecycle:
         """Begin in LOADING.
 
         ``anywhere``: a source without a state can begin at any batch. ``local``: tasks recover one
-        by one, so there may be replicas, and a copy may go on from a later checkpoint.
-        """
+        by one, so there may be replicas, and a copy may go on from a later checkpoint."""
         assert order.position >= 0, f"position {order.position}"
         self._order = order
         self._context, self._inlet, self._outlet = context, inlet, outlet
@@ -199,8 +197,7 @@ class Lifecycle:
         """Send batches that a downstream copy lacks.
 
         While this copy loads, it cannot tell which batches it has; then the request waits until it
-        takes office.
-        """
+        takes office."""
         assert item.from_batch >= 0, f"batch {item.from_batch}"
         self._outlet.acknowledged(item.downstream, item.acknowledged)
         if self.phase is Phase.LOADING:

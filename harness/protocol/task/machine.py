@@ -30,8 +30,7 @@ part                  contents
 `lifecycle`           phases: beginning, loading, taking over, giving up; requests of others
 `context`             the copy's identity (task, incarnation, term), and the effects of an input
 this file             hands every input to the part that it concerns
-====================  ======================================================================
-"""
+====================  ======================================================================"""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ An output partition is the only place where a reader sees the results of a task.
 kept here (`Publisher`): a stable output is appended once, in batch order, and never undone. If a
 tentative output of that batch is in the partition, an undo precedes the stable one and voids every
 tentative output from there on. A new primary first fences the partition: older ones can no longer
-write, and it learns where the output ends, so nothing needs to be remembered across a failure.
-"""
+write, and it learns where the output ends, so nothing needs to be remembered across a failure."""
 
 from __future__ import annotations
 
@@ -198,8 +197,7 @@ class Outlet:
         """Begin with an empty outbox.
 
         Output of batches before ``send_from`` is never sent: it is computed while the state is
-        still being rebuilt, and no task needs it.
-        """
+        still being rebuilt, and no task needs it."""
         assert send_from >= 0, f"output from batch {send_from}"
         self.send_from = send_from
         self.outbox = Outbox(max(1, len(self.downstream)), send_from)
@@ -208,8 +206,7 @@ class Outlet:
         """Restore the output that a checkpoint has kept, without what is published.
 
         The partition confirms a publication once only, and a full outbox would stop the copy for
-        good.
-        """
+        good."""
         assert len(acknowledged) == max(1, len(self.downstream)), "a checkpoint of another wiring"
         self.outbox = Outbox(max(1, len(self.downstream)))
         self.outbox.acknowledged = list(acknowledged)
@@ -370,8 +367,7 @@ class Outlet:
     def report_progress(self, position: int) -> None:
         """Report progress to the replica, if there is one.
 
-        Only the coordinator knows whether there is one, because the plan may change.
-        """
+        Only the coordinator knows whether there is one, because the plan may change."""
         assert position >= 0, f"position {position}"
         context = self._context
         if context.term is None:
@@ -414,8 +410,7 @@ class Outlet:
 
         A tentative output that the fence came too late for may have been redone since. Then the
         partition has no version of that batch, so its stable output corrects nothing, and must not
-        wait. It goes out now, with those before it; what is computed from here on is held.
-        """
+        wait. It goes out now, with those before it; what is computed from here on is held."""
         assert self.publisher.owned, "only a fenced partition shows what it holds"
         outputs = self.outbox.outputs
         if self.held_from is None or not outputs:
@@ -456,8 +451,7 @@ class Outlet:
     def published(self, item: OutputPublished) -> bool:
         """Note that records are in the partition.
 
-        Returns True if a replica should learn of it before its outbox is full.
-        """
+        Returns True if a replica should learn of it before its outbox is full."""
         assert self.sink, "only a sink publishes"
         if not self.publisher.confirm(item.sequence):
             return False

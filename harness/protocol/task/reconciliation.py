@@ -8,8 +8,7 @@ closed. When the missing parts come, the stable computation goes back to the sta
 first tentative batch (`Basis`), redoes those batches, and once it has caught up (and, with
 `Policy.SUSPEND`, has processed what was suspended meanwhile) the tentative one is dropped. So the
 two can overlap, which is Borealis' second version of a node, and stable output never depends on
-tentative input.
-"""
+tentative input."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ class Basis:
     nothing from before the failure is processed again. With `Method.UNDO` the input since the last
     stream marker and as much before it as the state remembers: markers are set while batches are
     processed, so what came between the last one and the failure is processed again (dpc, section
-    5.3).
-    """
+    5.3)."""
 
     __slots__ = ("_history", "_initial", "_memory", "_rules", "_start", "_state", "_undoes")
 
@@ -155,8 +153,7 @@ class TentativeRun:
 
         A batch below ``position`` does not show that: it may have been under way since before the
         loss. One at or above it does, if its sender is the new primary that the coordinator waits
-        for; where this copy itself had closed the task, any sender does.
-        """
+        for; where this copy itself had closed the task, any sender does."""
         assert batch >= 0, f"batch {batch}"
         if (term, batch) >= self._reached.get(index, (0, 0)):
             self._reached[index] = term, batch + 1
@@ -174,8 +171,7 @@ class TentativeRun:
     def due_at(self, slot: Slot | None, policy: Policy, now: int, *, redoes: bool) -> int:
         """Return the time from which the next tentative batch may be processed.
 
-        `FOREVER` while nothing has come that would start its clock.
-        """
+        `FOREVER` while nothing has come that would start its clock."""
         assert now >= 0, f"time {now}"
         if policy is Policy.PROCESS and (
             self.active
@@ -192,8 +188,7 @@ class TentativeRun:
 
         The bound counts from its arrival or, while the stable computation ``redoes`` earlier
         batches, from the time at which it was due. For then the upstream task has stabilized, and
-        what it had held back comes at once, and is old.
-        """
+        what it had held back comes at once, and is old."""
         assert slot.due_at <= slot.first_at, "due later than it came"
         return (slot.due_at if redoes else slot.first_at) + self.rules.bound_us
 

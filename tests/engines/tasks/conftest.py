@@ -1,7 +1,6 @@
 """One warm cluster and one warm fleet of nodes for all live tests of the task engine.
 
-A pass brings its own scheme, so any test can use them.
-"""
+A pass brings its own scheme, so any test can use them."""
 
 from __future__ import annotations
 

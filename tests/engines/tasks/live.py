@@ -38,8 +38,7 @@ def trial(
     """Return a pass under ``scheme``, ready to run.
 
     Nothing dies before every copy has been ready, so that the consequences of a kill do not depend
-    on how busy the machine is.
-    """
+    on how busy the machine is."""
     engine.setup = Setup(scheme=scheme, parameters=replace(PARAMETERS, **parameters))
     engine.check()
     return Trial(engine, workload, directory, rate_per_s=rate_per_s, seconds=seconds, settles=True)

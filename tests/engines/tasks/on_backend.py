@@ -1,7 +1,6 @@
 """The tests of the task engine on a backend other than the local one: inherit, and give `engine`.
 
-One engine serves all tests, as the runs of a campaign share one.
-"""
+One engine serves all tests, as the runs of a campaign share one."""
 
 from __future__ import annotations
 

@@ -158,8 +158,7 @@ def replicated(engine: TaskEngine) -> set[int]:
 def test_a_plan_is_adapted_while_it_runs(engine: TaskEngine, tmp_path: Path) -> None:
     """Send 150 and 50 lines a second, and after 4 s the other way round.
 
-    Once the newly replicated tasks have replicas, their node dies, and these take over.
-    """
+    Once the newly replicated tasks have replicas, their node dies, and these take over."""
     one = trial(
         engine,
         tmp_path,

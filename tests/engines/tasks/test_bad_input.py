@@ -113,8 +113,7 @@ def full(cluster: LocalCluster) -> Iterator[None]:
     """Redis has as little memory as checkpoints may not use, and some for the registry.
 
     What ended passes left is deleted before the limit is taken from what is in use: deleted
-    later, it would be room for checkpoints.
-    """
+    later, it would be room for checkpoints."""
     with cluster.redis.client() as client:
         left = [key for key in client.scan_iter(count=1000) if not key.endswith(b":boots")]
         if left:
@@ -173,8 +172,7 @@ def test_a_server_that_is_killed_ends_the_run_with_one_message(
 ) -> None:
     """Kill a server of an own cluster, which is gone afterwards with every process.
 
-    A driver takes its executors along, and the nodes on them.
-    """
+    A driver takes its executors along, and the nodes on them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     dead = Disturbance(at_s=1, kind=Disturb.SERVER, target=server)
     before = {thread.name for thread in threading.enumerate()}

@@ -1,8 +1,7 @@
 """Messages that processes of the engine leave out or delay (`copies`, `coordinator`, `spares`).
 
 These are requests for parts that are not due, and orders of replicas while others take over. No
-servers: messages are caught before they leave.
-"""
+servers: messages are caught before they leave."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The task engine while racks are cut off the network, live: what goes on alone counts nowhere.
 
-Everything here but one test runs inside namespaces, where a cut is a virtual cable that is down.
-"""
+Everything here but one test runs inside namespaces, where a cut is a virtual cable that is down."""
 
 from __future__ import annotations
 

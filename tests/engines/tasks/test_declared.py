@@ -1,7 +1,6 @@
 """A declared speed and declared links, live: what happened happened no sooner than they allow.
 
-All bounds are lower ones, by the machine's monotonic clock, so that a busy machine breaks none.
-"""
+All bounds are lower ones, by the machine's monotonic clock, so that a busy machine breaks none."""
 
 from __future__ import annotations
 

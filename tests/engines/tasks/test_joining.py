@@ -86,8 +86,7 @@ class TestLive:
     ) -> None:
         """Start the pass with a dead second rack.
 
-        It gets the replicas once it has joined, and goes on alone when the first one dies.
-        """
+        It gets the replicas once it has joined, and goes on alone when the first one dies."""
         engine.check()
         assert all(victim.reached for victim in cluster.apply(Action.KILL, "r2"))
         eventually(lambda: set(engine.fleet.connected()) == {0, 1})

@@ -1,7 +1,6 @@
 """The task engine on the cluster of `docker/compose.yaml`, started by hand.
 
-It runs there as on any existing cluster. Needs a daemon and `docker compose`.
-"""
+It runs there as on any existing cluster. Needs a daemon and `docker compose`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The task engine on a cluster that exists already: a local one, as if it were foreign.
 
-Executors get this checkout's code as an archive; whatever breaks workers and nodes is a command.
-"""
+Executors get this checkout's code as an archive; whatever breaks workers and nodes is a command."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Every contender of the papers, live, on two workloads, with nodes and racks killed.
 
 Whatever dies, the stable output equals every batch computed once and in order; what was tentative
-was corrected; and each scheme recovered by the means that make it that scheme.
-"""
+was corrected; and each scheme recovered by the means that make it that scheme."""
 
 from __future__ import annotations
 
@@ -76,8 +75,7 @@ def settled(engine: TaskEngine, workload: Workload, directory: Path, seconds: fl
 def apart(plan: Sequence[int]) -> list[int]:
     """Place replicated tasks on nodes 0 and 2 in turn, the sink on the second, the rest on 1.
 
-    Nodes 0 and 2 are on different racks.
-    """
+    Nodes 0 and 2 are on different racks."""
     node = {task: 2 * (place % 2) for place, task in enumerate(sorted(plan))}
     return [node.get(task, 1) for task in range(7)]
 
@@ -131,8 +129,7 @@ def test_lost_tasks_come_back_as_nodes_do(engine: TaskEngine, tmp_path: Path) ->
     """Recover incrementally, as nodes come back.
 
     The dead rack's replicated tasks are taken over; of the other three two find a place at once
-    (one of them a replica's), and the last when a node is back.
-    """
+    (one of them a replica's), and the last when a node is back."""
     parameters = replace(
         PARAMETERS,
         slots=3,

@@ -19,8 +19,7 @@ WIRING = chain(1)
 def told(recovery: Recovery, *, complete: int, positions: list[int]) -> set[int]:
     """Return the permissions to trim for tasks whose neighbours are placed at ``positions``.
 
-    None of the tasks has reported yet.
-    """
+    None of the tasks has reported yet."""
     members = Membership([node(0, slots=4)])
     assigned = Assignments(members)
     assigned.begin(len(positions))

@@ -68,8 +68,7 @@ def test_a_loss_that_nobody_can_make_good_is_stored_as_well() -> None:
     """A later coordinator must not read lost copies in the registry (seed 1977).
 
     Else their node, back again, would be ordered to retire them, and would never host them under
-    the same number again.
-    """
+    the same number again."""
     cluster = Cluster(nodes=[node(0), node(1)], recovery=Recovery.REPLAY, checkpoint_every=0)
     cluster.beat(0, 1, now=0)
     stored = len(cluster.stored)

@@ -13,8 +13,7 @@ LOST_AT_US = 1400
 def lost(*, replicated: tuple[int, ...] = (0,)) -> Cluster:
     """Lose the node of a source with a replica, before any report of the replica.
 
-    The source has one downstream task.
-    """
+    The source has one downstream task."""
     cluster = Cluster(replicated=replicated, tentative=Tentative())
     cluster.beat(0, 1, 2, now=0)
     cluster.disconnect(0, now=LOST_AT_US)
@@ -66,8 +65,7 @@ def test_a_replica_whose_heartbeat_is_late_after_a_restart_is_waited_for() -> No
     """A new coordinator has no reports.
 
     The primary's connection ends at once; the heartbeat that would show the replica comes more than
-    an interval after the one before.
-    """
+    an interval after the one before."""
     first = Cluster(replicated=(0,), tentative=Tentative())
     first.beat(0, 1, 2, now=0)
     again = Cluster(replicated=(0,), tentative=Tentative(), owner=2, registry=first.stored[-1])

@@ -150,8 +150,7 @@ def test_no_replica_is_given_up_while_its_primary_may_be_dying_too() -> None:
     """Nodes of one rack are found dead one after the other.
 
     The first one's task finds no free slot; the only replica is all that is left of the second
-    one's task.
-    """
+    one's task."""
     made = cluster(Spread((0, 1, 2)), slots=1, racks="aabb", replicated=(1,))
     assert made.replicas() == [None, 3, None]
     made.disconnect(0, now=10)

@@ -81,8 +81,7 @@ def test_also_if_the_coordinator_dies_in_between() -> None:
 def recovery_us(*crashed: int, at_us: int, slots: int = 2) -> int:
     """Return the virtual time from the first detection until all tasks of the nodes are back.
 
-    The nodes crash in that order, a microsecond apart.
-    """
+    The nodes crash in that order, a microsecond apart."""
     wiring = chain(2, memory=1)
     nodes = [NodeInfo(name=f"w{n}", rack=f"r{n}", slots=1) for n in range(3)]
     nodes += [NodeInfo(name=f"s{n}", rack=f"r{n}", slots=slots) for n in range(2)]

@@ -58,8 +58,7 @@ def test_a_source_does_not_go_back_for_a_replica_that_can_load_a_checkpoint() ->
 def test_a_task_that_loads_nothing_newer_goes_on_with_what_it_had_begun() -> None:
     """It runs ahead, so its own state is given away.
 
-    A loaded state would take it back to the batch that it continued without.
-    """
+    A loaded state would take it back to the batch that it continued without."""
     t = TaskUnderTest(tentative=Tentative())
     for batch in range(3):
         t.advance(batch)

@@ -125,8 +125,7 @@ def test_a_sink_that_has_to_load_again_keeps_no_output_to_itself_meanwhile() -> 
 def test_a_sink_that_loads_again_keeps_nothing_that_is_published() -> None:
     """It took over where its partition was further than itself, and lacks input that is gone.
 
-    The checkpoint from before it holds a window of output that will never be acknowledged.
-    """
+    The checkpoint from before it holds a window of output that will never be acknowledged."""
     t = TaskUnderTest(3, window=4)
     t.tell(told.OutputFenced(cause=CAUSE, task=3, incarnation=1, next_stable=6, next_tentative=6))
     refused = told.ReplayRefused(cause=CAUSE, task=3, upstream=2, oldest=6)

@@ -1,7 +1,6 @@
 """The picture of phases in ARCHITECTURE.md is that of the table of transitions.
 
-``python -m tests.protocol.task.test_phases`` draws it again.
-"""
+``python -m tests.protocol.task.test_phases`` draws it again."""
 
 from __future__ import annotations
 

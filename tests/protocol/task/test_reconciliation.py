@@ -187,8 +187,7 @@ def test_corrections_may_wait_until_the_task_is_stable() -> None:
 def redoing_before_its_fence() -> tuple[TaskUnderTest, do.ProcessBatch]:
     """Return a sink that redoes batch 1 before the answer to its fence has come.
 
-    It has computed batches 0 and 1 without upstream task 1, and has redone batch 0.
-    """
+    It has computed batches 0 and 1 without upstream task 1, and has redone batch 0."""
     t = join_of_two(fences=False, corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
@@ -233,8 +232,7 @@ def test_stabilization_lasts_until_what_was_suspended_is_processed() -> None:
     """Batch 1 came while batch 0 was redone.
 
     Its output is the first version of it, and goes out with the corrections, not before all waiting
-    batches are done.
-    """
+    batches are done."""
     t = join_of_two(during_stabilization=Policy.SUSPEND, corrections=Corrections.DONE)
     t.batch(0, 0)
     t.done(only(t.tell(closed()), do.ProcessBatch))
