@@ -19,8 +19,10 @@ from harness.running.discovery import all_experiments
 from tests.experiments.smoke import smoke_results
 from tests.levels import by_cost
 
-NOT_CONVERTED = ("ppa", "intervals", "edge", "dpc", "stock")
+NOT_CONVERTED = ("intervals", "edge", "dpc", "stock")
 """Groups whose tables, drawings and claims do not take every part of a grid yet."""
+LAID_OUT = 2
+"""Parts whose picture is laid out, too, which takes longer than all the rest."""
 COMPUTED = [each for each in all_experiments() if not each.measurement.measured]
 
 
@@ -48,14 +50,15 @@ def test_any_part_of_a_grid_is_tabulated_drawn_and_judged(experiment: Experiment
     judged = verdicts(experiment, experiment.table(whole))
     assert [each.problem for each in judged if each.problem] == []
     held = {each.id: each.held for each in judged}
-    for name, part in parts(experiment, whole):
+    for number, (name, part) in enumerate(parts(experiment, whole)):
         tables = experiment.table(part)
         for table in [tables] if isinstance(tables, pd.DataFrame) else tables.values():
             assert len(table.columns), name
         with styled():
             figure = new_figure(experiment.figure_size_in)
             experiment.draw(tables, figure)
-            figure.draw_without_rendering()
+            if number < LAID_OUT:
+                figure.draw_without_rendering()
         assert figure.axes, name
         for verdict in verdicts(experiment, tables, "a part"):
             assert verdict.held is not True, name
