@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, WINDOWS_S, Contender
-from harness.claims import Claim, Finding, at_least, at_most, every, paper
+from harness.claims import Finding, every
 from harness.figures.style import BLUE, GREY, SKY, VERMILION, stamp
 from harness.measurement import Context
 from harness.protocol.scheme import Recovery
@@ -95,13 +96,20 @@ MUCH = 5.0
 """Factor from which active replication is "much" faster than the passive approaches."""
 LITTLE_S = 0.1
 """Largest change of a latency that counts as "little influence" of window and rate."""
-SPREAD = ["mean", "min", "max", "count"]
 
 
 def table(results: Results) -> pd.DataFrame:
     """Return a row per engine, window, rate and contender: latency over the repetitions (s)."""
     by = ["engine", "window_s", "rate", "contender"]
-    return results.frame.groupby(by, sort=False)["latency_s"].agg(SPREAD).reset_index()
+    return spread(results.frame, by, "latency_s")
+
+
+def spread(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
+    """Return mean, extremes and sample size of a column per group."""
+    groups = frame.groupby(list(by), sort=False)
+    return groups.agg(
+        mean=(value, "mean"), min=(value, "min"), max=(value, "max"), count=(value, "count")
+    ).reset_index()
 
 
 def latencies(table: pd.DataFrame, names: Sequence[str] = tuple(CONTENDERS)) -> pd.DataFrame:
@@ -118,9 +126,9 @@ def passive(table: pd.DataFrame) -> pd.DataFrame:
     return latencies(table, (*CHECKPOINT, REPLAY))
 
 
-def means(table: pd.DataFrame) -> dict[str, float]:
+def means(table: pd.DataFrame) -> dict[str, Any]:
     """Return column means by name, for a claim's numbers."""
-    return {str(name): float(table[name].mean()) for name in table.columns}
+    return _random.named(table.mean())
 
 
 def every_entry(holds: pd.DataFrame, known: pd.DataFrame, **measured: Any) -> Finding:
@@ -134,36 +142,31 @@ def growth_with_rate(found: pd.DataFrame) -> pd.DataFrame:
     return (fast.droplevel("rate") / slow.droplevel("rate")).dropna(how="all")
 
 
-def much_faster(id: str, text: str) -> Claim:  # noqa: A002
-    """Claim that active is much faster than the fastest passive way, where that is hardest."""
-
-    def decide(table: pd.DataFrame) -> Finding:
-        factor = passive(table).min(axis=1) / latencies(table, ACTIVE).max(axis=1)
-        return at_least(float(factor.min()), MUCH, smallest_factor=float(factor.min()))
-
-    return paper(id, text)(decide)
+def lead(table: pd.DataFrame) -> float:
+    """Return the smallest factor of the fastest passive way over active replication."""
+    return float((passive(table).min(axis=1) / latencies(table, ACTIVE).max(axis=1)).min())
 
 
-def stable(id: str, text: str) -> Claim:  # noqa: A002
-    """Claim that windows and rates change active replication little."""
-
-    def decide(table: pd.DataFrame) -> Finding:
-        active = latencies(table, ACTIVE)
-        swing_s = float((active.max() - active.min()).max())
-        return at_most(swing_s, LITTLE_S, largest_difference_s=swing_s)
-
-    return paper(id, text)(decide)
+def swing_s(table: pd.DataFrame) -> float:
+    """Return the largest difference that windows and rates make to active replication."""
+    active = latencies(table, ACTIVE)
+    return float((active.max() - active.min()).max())
 
 
-def rises_with_interval(id: str, text: str) -> Claim:  # noqa: A002
-    """Claim that checkpoints take longer with each longer interval, at every window and rate."""
+def rises_with_interval(table: pd.DataFrame) -> Finding:
+    """Return whether each longer interval takes longer, at every window and rate."""
+    checkpoint = latencies(table, CHECKPOINT)
+    steps = checkpoint.diff(axis=1).iloc[:, 1:]
+    return every_entry(steps > 0, steps, **means(checkpoint))
 
-    def decide(table: pd.DataFrame) -> Finding:
-        checkpoint = latencies(table, CHECKPOINT)
-        steps = checkpoint.diff(axis=1).iloc[:, 1:]
-        return every_entry(steps > 0, steps, **means(checkpoint))
 
-    return paper(id, text)(decide)
+def grows(table: pd.DataFrame, least: float, most: float = math.inf) -> Finding:
+    """Return whether each passive way's factor at twice the rate is between two others."""
+    growth = growth_with_rate(passive(table))
+    inside = (growth >= least) & (growth <= most)
+    return every_entry(
+        inside, growth, factor_for_twice_the_rate=means(growth), accepted=[least, most]
+    )
 
 
 def draw_range(axes: Axes, x: Any, rows: pd.DataFrame, **look: Any) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from harness.claims import Finding, every, found
 from harness.figures.style import PLANNERS, not_measured, stamp
 from harness.measurement import Context
 from harness.planning.planners import planner
@@ -191,26 +193,50 @@ def select(table: pd.DataFrame, **values: object) -> pd.DataFrame:
     return table[chosen]
 
 
-def wide(table: pd.DataFrame, index: Sequence[str], columns: str = "planner") -> pd.DataFrame:
+def wide(
+    table: pd.DataFrame, index: Sequence[str], columns: str = "planner", values: str = "mean"
+) -> pd.DataFrame:
     """Return a row per setting and a column per planner with its mean."""
-    return table.pivot_table(index=list(index), columns=columns, values="mean")
+    return table.pivot_table(index=list(index), columns=columns, values=values)
 
 
-def mean_of(table: pd.DataFrame, panel: str, name: str) -> Callable[[str], pd.Series[float]]:
-    """Return a function from a panel's variant to a planner's means over ``x``."""
-    rows = select(table, panel=panel, planner=name)
-    return lambda variant: rows[rows["variant"] == variant].set_index("x")["mean"]
+def by_variant(table: pd.DataFrame, panel: str, name: str) -> pd.DataFrame:
+    """Return a planner's means in a panel: a row per ``x``, a column per variant."""
+    return wide(select(table, panel=panel, planner=name), ("x",), "variant")
 
 
-def margins(margin: pd.Series[float]) -> dict[str, Any]:
+def named(values: Any) -> dict[str, Any]:
+    """Return the values of a series as numbers of a claim."""
+    return {place(key): float(value) for key, value in values.items()}
+
+
+def ahead(margin: Callable[[Any], pd.Series[Any]]) -> Callable[[Any], Finding]:
+    """Return the rule that a margin is above zero in each cell."""
+
+    def decide(table: Any) -> Finding:
+        cells = margin(table).dropna()
+        return every(cells > 0, **margins(cells))
+
+    return decide
+
+
+def descending(values: Callable[[Any], Any]) -> Callable[[Any], Finding]:
+    """Return the rule that each value of a series is above the next one."""
+
+    def decide(table: Any) -> Finding:
+        shown = named(values(table))
+        return found(all(one > other for one, other in pairwise(shown.values())), **shown)
+
+    return decide
+
+
+def margins(margin: pd.Series[Any]) -> dict[str, Any]:
     """Return the numbers of one planner's lead over another, for a claim."""
     return {
         "mean_margin": float(margin.mean()),
         "smallest_margin": float(margin.min()),
         "where": place(margin.idxmin()),
-        "largest_margin": float(margin.max()),
         "not_ahead": int((margin <= 0).sum()),
-        "behind": int((margin < -1e-9).sum()),
         "points": len(margin),
     }
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from experiments.ppa import _latency, _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC, Contender
-from harness.claims import Claim, Finding, every, paper
+from harness.claims import Finding, every, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, VERMILION, stamp
 from harness.hosting.codec import encode
@@ -32,18 +32,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
-
 _INTERVALS_S = (1, 2, 5, 10, 15, 20, 30)
-
 INTERVALS_S = {Profile.SMOKE: (1, 5, 30), Profile.QUICK: _INTERVALS_S, Profile.PAPER: _INTERVALS_S}
-
 HERE = "this machine"
-
 ENGINES = (_latency.SIMULATED, HERE)
-
 BATCHES = {Profile.SMOKE: 5, Profile.QUICK: 30, Profile.PAPER: 100}
 """Timed batches, after the window has filled."""
-
 START_US = 1_800_000_000_000_000
 
 
@@ -125,7 +119,6 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 LOOKS = {_latency.SIMULATED: (BLUE, "s"), HERE: (VERMILION, "o")}
-
 PROHIBITIVE = 1.0
 """Ratio from which checkpoints are prohibitively expensive: the cost of the computation itself."""
 
@@ -134,7 +127,7 @@ def table(results: Results) -> pd.DataFrame:
     """Return a row per engine, rate and interval: processor time of checkpoints per computation."""
     frame = results.series("ratios", ("engine", "rate"))
     by = ["engine", "rate", "interval_s"]
-    return frame.groupby(by, sort=False)["ratio"].agg(_latency.SPREAD).reset_index()
+    return _latency.spread(frame, by, "ratio")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
@@ -162,31 +155,31 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_recovery.STAMP}; {HERE}: processor time of the real operator and codec")
 
 
-def _claims(engine: str, id: str) -> list[Claim]:  # noqa: A002
-    """Return the claims about one machine."""
-
-    def ratios(table: pd.DataFrame) -> pd.DataFrame:
-        return _random.wide(table[table["engine"] == engine], ("interval_s",), "rate")
-
-    @paper(f"{id}/rises", f"The cost rises quickly as the interval shrinks ({engine})")
-    def rises(table: pd.DataFrame) -> Finding:
-        found = ratios(table)
-        ends = found.iloc[[0, -1]]
-        falling = (found.diff().iloc[1:] < 0).all() & (ends.iloc[0] >= 5 * ends.iloc[1])
-        at = {f"at_{i:g}_s": _named(row) for i, row in ends.iterrows()}  # type: ignore[str-format]
-        return every(falling, **at)
-
-    @paper(f"{id}/prohibitive", f"A checkpoint every second is prohibitively expensive ({engine})")
-    def prohibitive(table: pd.DataFrame) -> Finding:
-        first = ratios(table).iloc[0]
-        return every(first >= PROHIBITIVE, **_named(first), prohibitive_from=PROHIBITIVE)
-
-    return [rises, prohibitive]
+def _ratios(table: pd.DataFrame, engine: str) -> pd.DataFrame:
+    return _random.wide(table[table["engine"] == engine], ("interval_s",), "rate")
 
 
-def _named(by_rate: pd.Series[float]) -> dict[str, float]:
-    return {f"{rate} tuples/s": float(ratio) for rate, ratio in by_rate.items()}
+def _rises(ratios: pd.DataFrame) -> Finding:
+    first, last = ratios.iloc[0], ratios.iloc[-1]
+    held = (ratios.diff().iloc[1:] < 0).all() & (first >= 5 * last)
+    return every(held, at_1_s=_random.named(first), at_30_s=_random.named(last))
 
+
+def _prohibitive(ratios: pd.DataFrame) -> Finding:
+    first = ratios.iloc[0]
+    return every(first >= PROHIBITIVE, **_random.named(first), prohibitive_from=PROHIBITIVE)
+
+
+CLAIMS = [
+    paper(f"{engine.replace(' ', '-')}/{name}", f"{text} ({engine})")(
+        lambda table, engine=engine, rule=rule: rule(_ratios(table, engine))  # type: ignore[misc]
+    )
+    for engine in ENGINES
+    for name, text, rule in (
+        ("rises", "The cost rises quickly as the interval shrinks", _rises),
+        ("prohibitive", "A checkpoint every second is prohibitively expensive", _prohibitive),
+    )
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -199,7 +192,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=[*_claims(_latency.SIMULATED, "simulated"), *_claims(HERE, "here")],
+    claims=CLAIMS,
     notes=(
         *_recovery.NOTES,
         "This machine: process time of one O1 task with 30 s of input as its state, and of "

@@ -39,25 +39,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SERVERS = tuple(DAY_66_PER_SERVER)
-
 RATE = 848.3 * REPLAY_FACTOR
 """Requests per second in the papers' replay: the day's mean, 48 times as fast."""
-
 STEPS = {Profile.SMOKE: 2, Profile.QUICK: 16, Profile.PAPER: 16}
 """Between the two days; the shares of the days between are taken on a straight line."""
-
 RATIOS = {
     Profile.SMOKE: (0.3, 0.6),
     Profile.QUICK: (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
-
 KEPT, ANEW, ADAPTED = "kept", "made anew", "adapted"
-
 LOOKS = {KEPT: (GREY, "v"), ANEW: (BLUE, "s"), ADAPTED: (VERMILION, "o")}
-
 PLANNER = "refined"
-
 GOOD_ENOUGH = 0.99
 
 
@@ -126,7 +119,6 @@ MEASUREMENT = Measurement(
 
 SHOWN = 0.3
 """The ratio of the left panel."""
-
 FEWER = 0.5
 """Largest share of the replicas of planning anew that is "far fewer"."""
 
@@ -199,7 +191,7 @@ def kept_loses(table: pd.DataFrame) -> Finding:
     values = _values(table)
     lost = values[ANEW] - values[KEPT]
     return found(
-        (lost > 1e-9).any(),
+        lost.max() > 1e-9,
         mean_lost=float(lost.mean()),
         largest_lost=float(lost.max()),
         where=_random.place(lost.idxmax()),
@@ -215,19 +207,21 @@ def kept_loses(table: pd.DataFrame) -> Finding:
 )
 def fewer_replicas(table: pd.DataFrame) -> Finding:
     last = _started(table)
-    return found(
-        last[ADAPTED].sum() <= FEWER * last[ANEW].sum(),
-        adapted=last[ADAPTED].to_dict(),
-        anew=last[ANEW].to_dict(),
-        needed_share=FEWER,
-    )
+    adapted, anew = _random.named(last[ADAPTED]), _random.named(last[ANEW])
+    held = sum(adapted.values()) <= FEWER * sum(anew.values())
+    return found(held, adapted=adapted, anew=anew, needed_share=FEWER)
 
 
-@hypothesis("per-replica", "Adapting keeps more OF per replica started than planning anew")
-def per_replica(table: pd.DataFrame) -> Finding:
-    per = _kept(table).groupby("way")["per_replica"].mean()
-    return found(per[ADAPTED] > per[ANEW], **{str(way): float(v) for way, v in per.items()})
-
+CLAIMS = [
+    within,
+    kept_loses,
+    fewer_replicas,
+    hypothesis("per-replica", "Adapting keeps more OF per replica started than planning anew")(
+        _random.descending(
+            lambda table: _kept(table).groupby("way")["per_replica"].mean()[[ADAPTED, ANEW]]
+        )
+    ),
+]
 
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
@@ -237,7 +231,7 @@ EXPERIMENT = Experiment(
     statement="Adapting a running plan to a load that changes is left as future work.",
     table=table,
     draw=draw,
-    claims=[within, kept_loses, fewer_replicas, per_replica],
+    claims=CLAIMS,
     notes=(
         "Shares of June 14 are those of 10,000 genuine records of 43 seconds, of June 30 those of "
         "the whole day. Server 100 has no request on the first day. Starting a replica costs, "

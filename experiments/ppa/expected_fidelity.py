@@ -38,31 +38,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TASKS_PER_NODE, NODES_PER_RACK = 2, 5
-
 SAMPLES: Mapping[Profile, int] = {Profile.SMOKE: 300, Profile.QUICK: 3_000, Profile.PAPER: 30_000}
-
 TOPOLOGIES = {Profile.SMOKE: 1, Profile.QUICK: 4, Profile.PAPER: 50}
-
 RATIOS = {
     Profile.SMOKE: (0.2, 0.5),
     Profile.QUICK: (0.1, 0.2, 0.3, 0.5, 0.7),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
-
 TIME_LIMIT_S = {Profile.SMOKE: 1.0, Profile.QUICK: 4.0, Profile.PAPER: 30.0}
-
 SPECIFICATION = Specification(operators=(4, 7), parallelism=(3, 8), zipf=0.1, join_fraction=0.25)
-
 RACK_SHARE = 0.37
 """Of all node failures, those in bursts (Ford et al., OSDI 2010); most of these are racks'."""
-
 MODELS: Mapping[str, str] = {
     "single nodes": "one node at a time",
     "racks": f"{RACK_SHARE:.0%} of failed nodes with their rack",
     "bursts": "sizes by Nath et al.",
     "worst case": "everything at once, the papers'",
 }
-
 PLANS = ("sa", "greedy", "expected")
 
 
@@ -155,12 +147,9 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 LABELS = {"sa": "SA, for the worst case", "greedy": "Greedy", "expected": "for these failures"}
-
 LOOKS = {"sa": PLANNERS["sa"], "greedy": PLANNERS["greedy"], "expected": PLANNERS["refined"]}
-
 ROUNDING = 1e-6
 """The solver's own, of its bound."""
-
 WITHIN, WITHIN_MS = 0.01, 500.0
 """Aim for the plan for drawn failures: its gap to the bound and its time in ms, 90th percentile."""
 
@@ -225,10 +214,8 @@ def planned_for_drawn(table: pd.DataFrame) -> Finding:
     )
 
 
-@hypothesis("greedy", "For failures of single nodes greedy, which ranks by them, is ahead of SA")
-def greedy_for_single(table: pd.DataFrame) -> Finding:
-    alone = _lost(table).loc["single nodes"].mean()[list(PLANS)]
-    return found(alone["greedy"] < alone["sa"], **alone.to_dict())
+def _for_single_nodes(table: pd.DataFrame) -> pd.Series[float]:
+    return _lost(table).groupby("model").mean().T["single nodes"][["sa", "greedy"]]
 
 
 @hypothesis(
@@ -239,11 +226,11 @@ def greedy_for_single(table: pd.DataFrame) -> Finding:
 def near_bound(table: pd.DataFrame) -> Finding:
     own = table[table["plan"] == "expected"]
     mine = own[own["finished"].astype(bool)]
-    tail, by_model = (
-        each[["gap", "milliseconds"]].quantile(0.9) for each in (mine, mine.groupby("model"))
-    )
+    measures = ["gap", "milliseconds"]
+    tail = mine[measures].quantile(0.9)
+    by_model = mine.groupby("model")[measures].quantile(0.9)
     return found(
-        tail["gap"] <= WITHIN and tail["milliseconds"] <= WITHIN_MS if len(mine) else None,
+        bool((tail <= [WITHIN, WITHIN_MS]).all()) if len(mine) else None,
         finished=len(mine),
         of=len(own),
         gap_90th_percentile=tail["gap"],
@@ -256,6 +243,15 @@ def near_bound(table: pd.DataFrame) -> Finding:
     )
 
 
+CLAIMS = [
+    bound,
+    planned_for_drawn,
+    hypothesis(
+        "greedy", "For failures of single nodes greedy, which ranks by them, is ahead of SA"
+    )(_random.descending(_for_single_nodes)),
+    near_bound,
+]
+
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper="Faultline, beyond " + _random.JOURNAL,
@@ -267,7 +263,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=[bound, planned_for_drawn, greedy_for_single, near_bound],
+    claims=CLAIMS,
     notes=(
         "Chosen: 4 to 7 operators of 3 to 8 tasks, a quarter of the operators with two inputs "
         "join; two tasks a node, five nodes a rack, replicas half of the cluster away. A replica "

@@ -8,7 +8,7 @@ the refined planner (`harness.planning.refined`: SA from many starts, improved) 
 from __future__ import annotations
 
 from time import process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -28,17 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNT = {Profile.SMOKE: 1, Profile.QUICK: 10, Profile.PAPER: 100}
-
 TIME_LIMIT_S = {Profile.SMOKE: 0.3, Profile.QUICK: 2.0, Profile.PAPER: 20.0}
-
 RATIOS = (0.2, 0.5, 0.8)
-
 JOINS = (0.0, 0.5)
 
 POINTS = [{"ratio": ratio, "join_fraction": joins} for joins in JOINS for ratio in RATIOS]
 
 HEURISTICS = ("sa", "greedy", "refined")
-
 PROVEN = 1e-6
 
 
@@ -75,10 +71,8 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 OFFSETS = {"sa": -0.25, "greedy": 0.0, "refined": 0.25}
-
 CLOSE = 0.1
 """Largest median share of the optimum's OF that SA may miss to be "close to the optimum"."""
-
 WITHIN, WITHIN_MS = 0.01, 500.0
 """Aim of the refined planner: its gap and its time in ms, both at the 90th percentile."""
 
@@ -132,7 +126,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "every random topology a point, bars are medians")
 
 
-def _gaps(proven: pd.DataFrame) -> dict[str, float]:
+def _gaps(proven: pd.DataFrame) -> dict[str, Any]:
     """Return the gaps where the optimum is known; elsewhere they include the bound's own."""
     gap = proven["gap"]
     return {
@@ -168,14 +162,6 @@ def sa_close(table: pd.DataFrame) -> Finding:
     )
 
 
-@hypothesis("sa-nearer", "SA is nearer to the optimum than greedy")
-def sa_nearer(table: pd.DataFrame) -> Finding:
-    median = table.groupby("planner")["gap"].median()
-    return found(
-        median["sa"] < median["greedy"], median_sa=median["sa"], median_greedy=median["greedy"]
-    )
-
-
 @hypothesis(
     "refined",
     "Refined SA is within 1 % of the proven optimum at the 90th percentile, in 0.5 s",
@@ -195,6 +181,15 @@ def refined(table: pd.DataFrame) -> Finding:
     )
 
 
+CLAIMS = [
+    bound,
+    sa_close,
+    hypothesis("sa-nearer", "SA is nearer to the optimum than greedy")(
+        _random.descending(lambda table: table.groupby("planner")["gap"].median()[["greedy", "sa"]])
+    ),
+    refined,
+]
+
 EXPERIMENT = Experiment(
     measurement=MEASUREMENT,
     paper="Faultline, beyond " + _random.JOURNAL,
@@ -203,7 +198,7 @@ EXPERIMENT = Experiment(
     statement="SA is quite close to DP, which generates the optimal plan (shown on Q1 and Q2).",
     table=table,
     draw=draw,
-    claims=[bound, sa_close, sa_nearer, refined],
+    claims=CLAIMS,
     notes=(
         "3 to 6 operators of 3 to 8 tasks, Zipf s = 0.1: small enough that most are solved in "
         "2 s (20 s in the paper profile). How many are depends on the machine.",

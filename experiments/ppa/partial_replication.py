@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
-
 INTERVALS_S = (5, 10, 15, 20, 30)
-
 PLANS = {"PPA-1.0": SYNTHETIC, "PPA-0.5": _recovery.half_of_the_trees(), "PPA-0": ()}
 
 
@@ -77,14 +75,11 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 ACTIVE_HALF = "PPA-0.5-active"
-
 LOOKS = {
     "PPA-1.0": (BLUE, "s", "-"), ACTIVE_HALF: (SKY, "^", "--"), "PPA-0.5": (GREEN, "D", "-"),
     "PPA-0": (VERMILION, "o", "-"),
 }  # fmt: skip
-
 UP_TO = 10.0
-
 SLIGHTLY_S = 0.05
 """Largest lead of PPA-0.5-active over PPA-1.0 that is "slight"."""
 
@@ -96,7 +91,7 @@ def table(results: Results) -> pd.DataFrame:
     half["latency_s"] = half["active_s"]
     both = pd.concat([frame, half] if len(half) else [frame]).rename(columns={"plan": "series"})
     by = ["engine", "rate", "interval_s", "series"]
-    return both.groupby(by, sort=False)["latency_s"].agg(_latency.SPREAD).reset_index()
+    return _latency.spread(both, by, "latency_s")
 
 
 def draw(table: pd.DataFrame, figure: Figure) -> None:
@@ -131,8 +126,8 @@ def order(table: pd.DataFrame) -> Finding:
     found = _latencies(table)
     three = found[["PPA-1.0", "PPA-0.5", "PPA-0"]].dropna()
     ordered = (three.diff(axis=1).iloc[:, 1:] > 0).all(axis=1)
-    numbers = {"points_in_order": int(ordered.sum()), "points": len(ordered)}
-    return every(ordered, **_latency.means(found), **numbers)
+    in_order = int(ordered.sum())
+    return every(ordered, points_in_order=in_order, points=len(ordered), **_latency.means(found))
 
 
 @paper("half-earlier", "The active half of PPA-0.5 is back much earlier than all of its tasks")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.ppa import _accuracy, _random
-from harness.claims import Claim, Finding, every, invariant, paper
+from harness.claims import Finding, every, invariant, paper
 from harness.experiment import Experiment
 from harness.figures.style import PLANNERS, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONTESTANTS = ("dp", "sa", "greedy")
-
 RATIOS = {**_random.RATIOS, Profile.SMOKE: (0.2, 0.4)}
 
 
@@ -49,7 +48,6 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 MEASURES = {"value": "output fidelity", "accuracy": "query accuracy"}
-
 CLOSE = 0.05
 """Largest distance of SA below DP, at any ratio, that is "quite close"."""
 
@@ -89,39 +87,30 @@ def dp_best(table: pd.DataFrame) -> Finding:
     return every(excess <= 1e-9, largest_excess=excess.max())
 
 
-def _near(measure: str, id: str, text: str, **reason: str) -> Claim:  # noqa: A002
-    @paper(id, text, **reason)
-    def near(table: pd.DataFrame) -> Finding:
-        values = _wide(table, measure)
-        behind = values["dp"] - values["sa"]
-        return every(
-            behind <= CLOSE,
-            largest_gap=behind.max(),
-            where=_random.place(behind.idxmax()),
-            mean_gap=behind.mean(),
-            tolerance=CLOSE,
-        )
-
-    return near
+def _near(table: pd.DataFrame, measure: str) -> Finding:
+    values = _wide(table, measure)
+    behind = values["dp"] - values["sa"]
+    return every(
+        behind <= CLOSE,
+        largest_gap=behind.max(),
+        where=_random.place(behind.idxmax()),
+        mean_gap=behind.mean(),
+        tolerance=CLOSE,
+    )
 
 
-def _last(measure: str, id: str, text: str) -> Claim:  # noqa: A002
-    @paper(id, text)
-    def last(table: pd.DataFrame) -> Finding:
-        values = _wide(table, measure)
-        is_last = values["greedy"] <= values[["dp", "sa"]].min(axis=1) + 1e-9
-        behind = values["greedy"] < values["sa"] - 1e-9
-        by_query = is_last.groupby("query").all() & behind.groupby("query").any()
-        means = values.groupby("query").mean()
-        return every(
-            by_query,
-            mean_sa=means["sa"].to_dict(),
-            mean_greedy=means["greedy"].to_dict(),
-            ratios_where_greedy_is_not_last=int((~is_last).sum()),
-            ratios=len(is_last),
-        )
-
-    return last
+def _last(table: pd.DataFrame, measure: str) -> Finding:
+    values = _wide(table, measure)
+    is_last = values["greedy"] <= values[["dp", "sa"]].min(axis=1) + 1e-9
+    behind = values["greedy"] < values["sa"] - 1e-9
+    means = values.groupby("query").mean()
+    return every(
+        is_last.groupby("query").all() & behind.groupby("query").any(),
+        mean_sa=_random.named(means["sa"]),
+        mean_greedy=_random.named(means["greedy"]),
+        ratios_where_greedy_is_not_last=int((~is_last).sum()),
+        ratios=len(is_last),
+    )
 
 
 @paper(
@@ -131,22 +120,25 @@ def _last(measure: str, id: str, text: str) -> Claim:  # noqa: A002
 def greedy_last_on_average(table: pd.DataFrame) -> Finding:
     means = _wide(table, "accuracy").groupby("query").mean()[list(CONTESTANTS)]
     last = means["greedy"] < means[["dp", "sa"]].min(axis=1)
-    return every(last, **{str(query): row.to_dict() for query, row in means.iterrows()})
+    return every(last, means={query: _random.named(row) for query, row in means.iterrows()})
 
 
 CLAIMS = [
     dp_best,
-    _near("value", "sa-close-in-of", "SA is quite close to DP in OF"),
-    _near(
-        "accuracy",
+    paper("sa-close-in-of", "SA is quite close to DP in OF")(lambda table: _near(table, "value")),
+    paper(
         "sa-close-in-accuracy",
         "SA is quite close to DP in the actual query accuracy",
         because="SA's plan keeps other servers than DP's, though their OF is close. Where every "
         "page is on one server only, a server holds some pages of the top 100 or none, whatever "
         "its share of the requests is, so a small difference in OF can be a large one in accuracy.",
+    )(lambda table: _near(table, "accuracy")),
+    paper("greedy-last-in-of", "Greedy has the worst OF for both queries")(
+        lambda table: _last(table, "value")
     ),
-    _last("value", "greedy-last-in-of", "Greedy has the worst OF for both queries"),
-    _last("accuracy", "greedy-last-in-accuracy", "Greedy has the worst accuracy for both queries"),
+    paper("greedy-last-in-accuracy", "Greedy has the worst accuracy for both queries")(
+        lambda table: _last(table, "accuracy")
+    ),
     greedy_last_on_average,
 ]
 

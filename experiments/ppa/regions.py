@@ -36,11 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DEGREES = {"2 to 4": (2, 4), "4 to 8": (4, 8), "8 to 16": (8, 16), "16 to 32": (16, 32)}
-
 SKEWS = (0.1, 0.5, 1.0)
-
 TEXT = "equal mix, the text"
-
 MIXES: Mapping[str, Mapping[Partitioning, float]] = {
     "equal mix": GENERAL,
     "mostly full": {**STRUCTURED, Partitioning.FULL: 6},
@@ -48,11 +45,8 @@ MIXES: Mapping[str, Mapping[Partitioning, float]] = {
     TEXT: GENERAL,
 }
 """In the last, SA follows the text of Algorithm 2, not its line 14 (`Readings.by_increase`)."""
-
 COUNT = {Profile.SMOKE: 2, Profile.QUICK: 4, Profile.PAPER: 100}
-
 RATIOS = (0.1, 0.2, 0.5, 0.8)
-
 RECOVERED = ("plain", "structured", "full")
 """The kinds in Fig. 19's sentences."""
 
@@ -128,17 +122,13 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 HALF = 0.5
-
 FIRST = 1
 """The first ratio that counts: at the least one often no MC-tree fits, and nothing is ahead.
 
 The factor of ten is looked for there, too."""
-
 CLOSE = 0.05
 """Largest mean difference of OF on full topologies that is "close"."""
-
 ORDER = 10.0
-
 SENTENCES: Mapping[str, str] = {
     "ahead": "SA outperforms greedy at every ratio",
     "small": "the smaller the ratio, the greater the relative difference",
@@ -151,7 +141,6 @@ SENTENCES: Mapping[str, str] = {
     "inc": "Fig. 19: INC outperforms TO",
     "inc-structured": "Fig. 19 (c): INC is higher on structured topologies",
 }
-
 KINDS = ("plain", "uniform", "joins", "structured", "full")
 
 
@@ -159,11 +148,10 @@ REGIONS = Regions(
     columns=Parameter(column="degrees", values=DEGREES, label="tasks per operator"),
     rows=Parameter(column="skew", values=SKEWS, label="skew of the workload (Zipf s)"),
     panels=Parameter(column="mix", values=MIXES, label="{}"),
-    held=lambda table: (table["margin"] > 0).where(table["margin"].notna(), None),
+    held=lambda table: (table["margin"] > 0).astype(object)[table["margin"].notna()],
     named=_random.place,
     sentences=SENTENCES,
 )
-
 Values = Mapping[str, NDArray[np.float64]]
 """Mean OF by kind of topology, over `RATIOS`."""
 

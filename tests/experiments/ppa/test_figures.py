@@ -112,7 +112,7 @@ BENT = {
     "ppa/regions": (turn_around, "everywhere"),
     "ppa/drift": (swap("way", "kept", "made anew"), "kept-loses"),
     "ppa/expected-fidelity": (swap("plan", "sa", "expected"), "drawn"),
-    "ppa/recovery-single": (swap("contender", "CKP-5s", "CKP-30s"), "rises-with-interval"),
+    "ppa/recovery-single": (swap("contender", "CKP-5s", "CKP-30s"), "interval"),
     "ppa/recovery-correlated": (swap("contender", "CKP-5s", "Active-5s"), "much-faster"),
     "ppa/partial-replication": (swap("series", "PPA-0", "PPA-1.0"), "order"),
     "ppa/checkpoint-cost": (upside_down, "simulated/prohibitive"),
