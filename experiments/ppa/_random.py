@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from time import process_time
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,8 @@ from harness.topology.model import Topology
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Result = TypeVar("Result")
 
 TOPOLOGIES: Mapping[Profile, int] = {Profile.SMOKE: 2, Profile.QUICK: 20, Profile.PAPER: 100}
 RATIOS: Mapping[Profile, Sequence[float]] = {
@@ -74,6 +77,22 @@ def topologies(specification: Specification, context: Context, count: int) -> li
     ]
 
 
+def in_turn(
+    spec: Specification, context: Context, count: int, stage: str = "planning"
+) -> Iterator[tuple[int, Topology]]:
+    """Yield ``count`` random topologies with their numbers, and report progress."""
+    for number, topology in enumerate(topologies(spec, context, count)):
+        context.progress(stage, fraction=number / count)
+        yield number, topology
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Return a function's result, and the processor time in ms that it took."""
+    began = process_time()
+    result = work()
+    return result, 1000 * (process_time() - began)
+
+
 def budget(topology: Topology, ratio: float) -> int:
     """Return ``ratio`` of the cost of replicating everything, rounded down."""
     return int(ratio * topology.total_cost + 1e-9)
@@ -86,10 +105,8 @@ def specification(point: Point) -> Specification:
 
 def run_contestants(spec: Specification, context: Context) -> Outcome:
     """Plan with SA and greedy for every topology at every ratio; the value is the plan's OF."""
-    count = TOPOLOGIES[context.profile]
     rows = []
-    for number, topology in enumerate(topologies(spec, context, count)):
-        context.progress("planning", fraction=number / count)
+    for number, topology in in_turn(spec, context, TOPOLOGIES[context.profile]):
         for ratio in RATIOS[context.profile]:
             units = budget(topology, ratio)
             rows += [

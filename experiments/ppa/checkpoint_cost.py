@@ -1,9 +1,8 @@
 """ppa ICDE Fig. 9 = TKDE Fig. 10: the cost of checkpoints relative to normal computation.
 
-The papers: the ratio rises quickly as the interval shrinks, and a checkpoint every second is
-prohibitively expensive (windows of 30 s). Twice here: on the declared machine of the simulation,
-and on this machine, where the processor time of the real operator (a sliding sum over the window)
-and of encoding its state for the store are measured.
+Twice, with windows of 30 s: on the declared machine of the simulation, and on this machine, where
+the processor time of the real operator (a sliding sum over the window) and of encoding its state
+for the store are measured.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ with the plan that `harness.planning.refined` makes for these failures, and with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import process_time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,8 +62,7 @@ def run(point: Point, context: Context) -> Outcome:
     """Judge all plans on every topology at every ratio under one model of failures."""
     model, count = str(point["model"]), TOPOLOGIES[context.profile]
     rows = []
-    for number, topology in enumerate(_random.topologies(SPECIFICATION, context, count)):
-        context.progress("planning", fraction=number / count)
+    for number, topology in _random.in_turn(SPECIFICATION, context, count):
         failures = failures_of(
             topology, model, SAMPLES[context.profile], context.seed("failures", model, number)
         )
@@ -75,13 +74,12 @@ def run(point: Point, context: Context) -> Outcome:
                 topology, budget, failures, time_limit_s=TIME_LIMIT_S[context.profile]
             )
             for name in PLANS:
-                began = process_time()
                 if name == "expected":
-                    tasks = refined_for(topology, budget, failures).tasks
+                    choose = partial(refined_for, topology, budget, failures)
                 else:
-                    tasks = planner(name).plan(topology, budget).tasks
-                spent_ms = 1000 * (process_time() - began)
-                value = judge.value(flags(topology, tasks))
+                    choose = partial(planner(name).plan, topology, budget)
+                plan, spent_ms = _random.timed(choose)
+                value = judge.value(flags(topology, plan.tasks))
                 rows.append((number, ratio, name, value, nothing, bound, finished, spent_ms))
     columns = [
         "topology", "ratio", "plan", "value", "nothing", "bound", "finished", "milliseconds",

@@ -1,7 +1,6 @@
 """ppa TKDE Fig. 19 (a-d): output fidelity while resources come back, INC against TO.
 
-All tasks have failed and resources arrive evenly. The paper: INC largely outperforms TO in all
-settings, above all in the early phase; INC on structured topologies is above INC on full ones.
+All tasks have failed and resources arrive evenly.
 """
 
 from __future__ import annotations
@@ -35,12 +34,9 @@ ARRIVED = np.round(np.linspace(0, 1, 21), 2)
 
 def run(point: Point, context: Context) -> Outcome:
     """Restore in both orders on every topology; OF at evenly spaced shares of arrived resources."""
-    count = _random.TOPOLOGIES[context.profile]
+    spec, count = _random.specification(point), _random.TOPOLOGIES[context.profile]
     rows, areas = [], []
-    for number, topology in enumerate(
-        _random.topologies(_random.specification(point), context, count)
-    ):
-        context.progress("ordering", fraction=number / count)
+    for number, topology in _random.in_turn(spec, context, count, "ordering"):
         for order in ORDERS:
             arrived, values = fidelity_curve(topology, order.order(topology))
             at = _random.fidelity_at(ARRIVED.tolist(), arrived, values)

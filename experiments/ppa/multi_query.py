@@ -1,8 +1,4 @@
-"""ppa TKDE Fig. 17: SA and greedy on random topologies with several queries.
-
-The paper: multi-query SA is ahead in all settings, most where a query's priority is positively
-correlated with the resources that it takes, least where it is inversely correlated.
-"""
+"""ppa TKDE Fig. 17: SA and greedy on random topologies with several queries."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ the refined planner (`harness.planning.refined`: SA from many starts, improved) 
 
 from __future__ import annotations
 
-from time import process_time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,17 +42,14 @@ def run(point: Point, context: Context) -> Outcome:
     """Find the bound, the best plan, and the plans of all heuristics on every topology."""
     joins, ratio = float(str(point["join_fraction"])), float(str(point["ratio"]))
     spec = Specification(operators=(3, 6), parallelism=(3, 8), zipf=0.1, join_fraction=joins)
-    count = COUNT[context.profile]
     rows = []
-    for number, topology in enumerate(_random.topologies(spec, context, count)):
-        context.progress("solving", fraction=number / count)
+    for number, topology in _random.in_turn(spec, context, COUNT[context.profile], "solving"):
         budget = _random.budget(topology, ratio)
         best = Optimum(time_limit_s=TIME_LIMIT_S[context.profile]).plan(topology, budget)
         for name in HEURISTICS:
-            began = process_time()
-            value = planner(name).plan(topology, budget).value
-            spent_ms = 1000 * (process_time() - began)
-            rows.append((number, name, value, best.value, best.bound, spent_ms))
+            chosen = planner(name)
+            plan, spent_ms = _random.timed(partial(chosen.plan, topology, budget))
+            rows.append((number, name, plan.value, best.value, best.bound, spent_ms))
     columns = ["topology", "planner", "value", "best", "bound", "milliseconds"]
     frame = pd.DataFrame(rows, columns=columns)
     proven = float(((frame["bound"] - frame["best"]) <= PROVEN).mean())

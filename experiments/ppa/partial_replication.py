@@ -1,9 +1,7 @@
 """ppa ICDE Fig. 10 = TKDE Fig. 12: a correlated failure under PPA, all, half or none replicated.
 
-The papers: PPA-1.0 recovers before PPA-0.5, and that before PPA-0; the actively replicated half
-of PPA-0.5 is back long before the rest, and slightly before PPA-1.0, which has twice as many
-replicas to switch to. So PPA can begin with tentative output up to ten times earlier than all
-tasks are back. The half that is replicated is complete MC-trees.
+The half that is replicated is complete MC-trees. The papers' reason why it is back slightly before
+PPA-1.0: PPA-1.0 has twice as many replicas to switch to.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from time import process_time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -80,19 +80,16 @@ def run(point: Point, context: Context) -> Outcome:
     """Plan by every reading on every topology at every ratio, and measure the processor time."""
     figure = str(point["figure"])
     spec = SPECIFICATIONS.get(figure, STRUCTURED)
-    count = TOPOLOGIES[context.profile]
     rows = []
-    for number, topology in enumerate(_random.topologies(spec, context, count)):
-        context.progress("planning", fraction=number / count)
+    for number, topology in _random.in_turn(spec, context, TOPOLOGIES[context.profile]):
         if figure == RECOVERY:
             rows += [(number, *row) for row in _recovered(topology)]
             continue
         for ratio in _random.RATIOS[context.profile]:
             budget = _random.budget(topology, ratio)
             for name, choose in CHOICES.items():
-                began = process_time()
-                value = choose(topology, budget)
-                rows.append((number, ratio, name, value, 1000 * (process_time() - began)))
+                value, spent_ms = _random.timed(partial(choose, topology, budget))
+                rows.append((number, ratio, name, value, spent_ms))
     columns = ["topology", "ratio", "reading", "value", "milliseconds"]
     return Outcome(values={}, series={"plans": pd.DataFrame(rows, columns=columns)})
 
@@ -101,9 +98,7 @@ def _recovered(topology: Topology) -> list[tuple[float, str, float, float]]:
     """Return OF at shares of arrived resources, with INC's f_g updated or not."""
     found = []
     for name, updated in ((INC_PAPER, True), (INC_NEVER, False)):
-        began = process_time()
-        order = Incremental(updated=updated).order(topology)
-        spent_ms = 1000 * (process_time() - began)
+        order, spent_ms = _random.timed(partial(Incremental(updated=updated).order, topology))
         arrived, values = fidelity_curve(topology, order)
         at = _random.fidelity_at(ARRIVED, arrived, values)
         found += [(x, name, float(v), spent_ms) for x, v in zip(ARRIVED, at, strict=True)]
@@ -222,7 +217,7 @@ def _slight(name: str, because: str | None = None) -> Claim:
     "On full topologies SA is close to greedy if it takes tasks by their own increase",
 )
 def close_on_full(table: pd.DataFrame) -> Finding:
-    """The paper's reason is that both plan "in a similar approach" there."""
+    # the paper's reason is that both plan "in a similar approach" there
     apart = {name: _margin(table, FULL, name).abs().mean() for name in (PAPER, INCREASES)}
     held = apart[INCREASES] <= CLOSE < apart[PAPER]
     return found(held, mean_difference_from_greedy=apart, tolerance=CLOSE)

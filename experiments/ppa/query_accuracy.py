@@ -1,8 +1,6 @@
 """ppa ICDE Fig. 12 = TKDE Fig. 14: OF and IC as predictions of the accuracy of tentative output.
 
-SA plans for OF and for IC at rising budgets; then everything outside the plan dies. The papers:
-on Q1 both metrics predict the accuracy well; on Q2, which has a join, accuracy is generally quite
-close to OF, while the accuracy of plans for IC does not rise with IC.
+SA plans for OF and for IC at rising budgets; then everything outside the plan dies. Q2 has a join.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""ppa ICDE Fig. 13 = TKDE Fig. 15: DP, SA and greedy on the papers' two queries, OF and accuracy.
-
-The paper: SA is quite close to DP, which is optimal, in OF and in the actual query accuracy;
-greedy is the worst for both queries.
-"""
+"""ppa ICDE Fig. 13 = TKDE Fig. 15: DP, SA and greedy on the papers' queries, OF and accuracy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""ppa ICDE Fig. 14 = TKDE Fig. 16 (a-d): output fidelity of SA and greedy on random topologies.
-
-The paper: SA outperforms greedy in all combinations of specification and ratio, most at small
-ratios; skew and parallelism raise OF, full partitioning and joins lower it.
-"""
+"""ppa ICDE Fig. 14 = TKDE Fig. 16 (a-d): output fidelity of SA and greedy on random topologies."""
 
 from __future__ import annotations
 

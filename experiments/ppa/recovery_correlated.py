@@ -1,10 +1,7 @@
 """ppa ICDE Fig. 8 = TKDE Fig. 9: recovery latency when the nodes of all 15 tasks die at once.
 
-The papers: active replication recovers far faster and hardly depends on window and rate, a
-shorter synchronization period helping; Checkpoint and Storm grow rapidly with the rate,
-Checkpoint with its interval; Storm with short windows beats a checkpoint every 30 s; active gains
-more from replicas here than after a single failure, because neighbours need not wait for each
-other.
+The papers' reason why active gains more from replicas here than after a single failure: neighbours
+need not wait for each other.
 """
 
 from __future__ import annotations

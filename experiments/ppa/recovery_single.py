@@ -1,9 +1,4 @@
-"""ppa ICDE Fig. 7 = TKDE Fig. 8: recovery latency of a single node's failure.
-
-The papers: active replication is far faster than both passive ways, and window and rate have
-little influence on it; Checkpoint and Storm grow in proportion to the rate, Checkpoint with its
-interval, Storm with the window; Storm is in most cases slower than Checkpoint.
-"""
+"""ppa ICDE Fig. 7 = TKDE Fig. 8: recovery latency of a single node's failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every figure of the planners: it runs, draws, and its claims can fail."""
+"""Every figure of the PPA papers: it runs, draws, and its claims can fail."""
 
 from __future__ import annotations
 
@@ -9,45 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.ppa import (
-    _random,
-    _recovery,
-    checkpoint_cost,
-    drift,
-    expected_fidelity,
-    incremental_recovery,
-    multi_query,
-    optimum_gap,
-    partial_replication,
-    plan_runtime,
-    planner_readings,
-    query_accuracy,
-    query_fidelity,
-    random_topologies,
-    recovery_accuracy,
-    recovery_correlated,
-    recovery_single,
-    regions,
-)
+from experiments.ppa import _random, _recovery
 from harness.claims import ClaimKind, Verdict
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, styled
 from harness.measurement import Context
 from harness.report.verdicts import verdicts
+from harness.running.discovery import of_group
 from harness.topology import named
 from harness.topology.fidelity import Evaluator
 from tests.experiments.smoke import SmokeContext, smoke_table
 from tests.levels import by_cost
 
-FIGURES: dict[str, Experiment] = {
-    module.EXPERIMENT.id: module.EXPERIMENT
-    for module in (
-        incremental_recovery, multi_query, optimum_gap, plan_runtime, query_accuracy,
-        query_fidelity, random_topologies, recovery_accuracy, checkpoint_cost,
-        partial_replication, recovery_correlated, recovery_single, planner_readings,
-        expected_fidelity, drift, regions,
-    )
-}  # fmt: skip
+FIGURES = {experiment.id: experiment for experiment in of_group("ppa")}
 
 
 def verdicts_of(name: str, table: pd.DataFrame) -> dict[str, Verdict]:
