@@ -111,6 +111,7 @@ class Regions:
                     marked=(_shown(ours[1]), _shown(ours[0])) if ours else None,
                 )
             else:
+                axes.set_xticks([])
                 not_measured(axes)
             axes.set_title(self.panels.label.format(value), loc="left")
             axes.set_xlabel(self.columns.label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,13 +161,13 @@ def rises_with_interval(table: pd.DataFrame) -> Finding:
     return every_entry(steps > 0, steps, **means(checkpoint))
 
 
-def grows(table: pd.DataFrame, least: float, most: float = math.inf) -> Finding:
+def grows(table: pd.DataFrame, least: float, most: float | None = None) -> Finding:
     """Return whether each passive way's factor at twice the rate is between two others."""
     growth = growth_with_rate(passive(table))
-    inside = (growth >= least) & (growth <= most)
-    return every_entry(
-        inside, growth, factor_for_twice_the_rate=means(growth), accepted=[least, most]
-    )
+    inside = (growth >= least) & (growth <= (math.inf if most is None else most))
+    numbers = {"needed": least} if most is None else {"accepted": [least, most]}
+    factors = means(growth)
+    return every_entry(inside, growth, factor_for_twice_the_rate=factors, **numbers)
 
 
 def draw_range(axes: Axes, x: Any, rows: pd.DataFrame, **look: Any) -> None:
@@ -179,7 +180,8 @@ def draw_range(axes: Axes, x: Any, rows: pd.DataFrame, **look: Any) -> None:
 def draw(table: pd.DataFrame, figure: Figure) -> None:
     """Draw groups of (window, rate) from left to right, a marker per contender."""
     axes = figure.subplots()
-    groups = [(w, r) for w in WINDOWS_S for r in RATES]
+    shown = zip(table["window_s"], table["rate"], strict=True)
+    groups = sorted({*product(WINDOWS_S, RATES), *shown})
     present = [name for name in CONTENDERS if name in set(table["contender"])]
     for number, name in enumerate(present):
         rows = table[table["contender"] == name].set_index(["window_s", "rate"])

@@ -150,7 +150,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     axes.set_ylabel(
         "processor time of checkpoints\nper processor time of computation (logarithmic)"
     )
-    axes.legend(loc="upper right")
+    _random.legends([axes], loc="upper right")
     stamp(figure, f"{_recovery.STAMP}; {HERE}: processor time of the real operator and codec")
 
 

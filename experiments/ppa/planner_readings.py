@@ -152,14 +152,15 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     both["difference"] = both["mean"] - both["mean_paper"]
     draw_readings(by_figure, both, COLOURS, case="figure", x="ratio", y="difference", linewidth=1.1)
     for name, axes in by_figure.items():
-        axes.axhline(0, color="#444444", linewidth=0.9)
+        if axes.has_data():
+            axes.axhline(0, color="#444444", linewidth=0.9, zorder=1.5)
         axes.set_title(name, loc="left", fontsize=8.5)
         axes.set_xlim(0, 1)
         axes.set_xlabel("replicated share of all resources")
     recovery = by_figure[RECOVERY]
-    recovery.set_ylim(-0.01, 0.01)
     recovery.set_xlabel("resources that have arrived (share)")
-    if recovery.get_legend_handles_labels()[0]:
+    if recovery.has_data():
+        recovery.set_ylim(-0.01, 0.01)
         recovery.legend(loc="upper right", fontsize=7, title="INC")
     for row in panels:
         row[0].set_ylabel("mean OF, difference from\nthe paper's readings")
