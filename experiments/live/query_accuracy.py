@@ -377,7 +377,8 @@ def _of(tables: Tables, query: str) -> dict[str, pd.DataFrame]:
 def _distance(tables: Tables, query: str, *objectives: str) -> Finding:
     """Compare the largest mean distance of accuracy and value with `CLOSE`."""
     mine = {name: _of(tables, query)[name] for name in objectives}
-    means = {name: (part["measured"] - part["value"]).abs().mean() for name, part in mine.items()}
+    apart = {name: (part["measured"] - part["value"]).abs() for name, part in mine.items()}
+    means = {name: float(each.mean()) for name, each in apart.items()}
     largest = max(means.values()) if all(map(len, mine.values())) else None
     return at_most(largest, CLOSE, mean_distance=means if largest is not None else {})
 

@@ -257,7 +257,9 @@ def _close(query: str, because: str | None) -> Claim:
     @paper(f"{query.lower()}-close-to-of", text, because=because)
     def close(tables: Tables) -> Finding:
         curves = tables["curves"]
-        known = curves[curves["query"] == query].dropna(subset=["measured"])
+        known = (
+            curves[curves["query"] == query].dropna(subset=["measured"]).astype({"measured": float})
+        )
         apart = (known["measured"] - known["value"]).abs().groupby(known["planner"]).mean()
         largest = float(apart.max()) if len(apart) else None
         return at_most(largest, CLOSE, mean_distance=apart.round(3).to_dict())

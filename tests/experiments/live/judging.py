@@ -16,13 +16,13 @@ def passes(*rows: dict[str, Any], **every: Any) -> pd.DataFrame:
     """Return a row per pass in which nothing went wrong, with the columns given."""
     right = {"output_equals_truth": True, "output_equals_twin": True, "contradictions": 0,
              "kills_done": 4, "difference_from_truth": ""}  # fmt: skip
-    return pd.DataFrame([{**right, **every, **row} for row in rows])
+    return pd.DataFrame([{**right, **every, **row} for row in rows or [{}]])
 
 
 def judged(experiment: Experiment, table: Tables) -> dict[str, Verdict]:
     """Return the verdicts on a table of a complete campaign; no rule may fail on it."""
     found = {verdict.id: verdict for verdict in verdicts(experiment, table)}
-    assert not [verdict.problem for verdict in found.values() if verdict.problem]
+    assert [each.problem for each in found.values() if each.problem] == []
     return found
 
 
@@ -34,6 +34,11 @@ def held(experiment: Experiment, table: Tables) -> dict[str, bool | None]:
 def failing(experiment: Experiment, table: Tables) -> set[str]:
     """Return the claims that do not hold; those that the table leaves open are not among them."""
     return {name for name, value in held(experiment, table).items() if value is False}
+
+
+def on_a_part(experiment: Experiment, table: Tables) -> set[bool | None]:
+    """Return the verdicts on the table of an incomplete campaign."""
+    return {verdict.held for verdict in verdicts(experiment, table, "a part")}
 
 
 def all_hold(experiment: Experiment, table: Tables) -> bool:

@@ -1,4 +1,4 @@
-"""The edge figure live: what the engine is told of a deployment, what is counted at the sink."""
+"""The edge figure live: the engine's setup of a deployment, and counted tuples at the sink."""
 
 from __future__ import annotations
 
