@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from harness.claims import at_most, region, shares
+from dataclasses import replace
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.claims import (
+    Finding,
+    Sample,
+    Word,
+    at_most,
+    every,
+    found,
+    hypothesis,
+    judge,
+    median_of,
+    not_asked,
+    paper,
+    ratio_of,
+    region,
+    shares,
+)
 
 HELD = {
     (1, "a"): {"faster": True, "cheaper": False},
@@ -42,3 +63,75 @@ def test_without_a_region_the_best_combination_is_named_with_what_fails_there() 
     assert found.measured["combinations_where_all_hold"] == 0
     assert found.measured["best"] == "1/a"
     assert found.measured["failing_there"] == ["cheaper"]
+
+
+def limited(sample: Sample, limit: float, _: object) -> Finding:
+    return at_most(sample, limit)
+
+
+def test_a_limit_inside_the_interval_leaves_a_claim_undecided() -> None:
+    near = median_of([9.0, 9.5, 10.5, 11.0, 10.2, None])
+    assert near is not None
+    assert near.n == 5
+    claim = hypothesis("short", "It is short.")(lambda table: at_most(near, 10.0))
+    verdict = judge(claim, None)
+    assert verdict is not None
+    assert verdict.word is Word.UNDECIDED
+    assert "limit inside" in (verdict.why or "")
+    for limit, word in ((12.0, Word.HOLDS), (8.0, Word.DOES_NOT_HOLD)):
+        decided = judge(replace(claim, decide=partial(limited, near, limit)), None)
+        assert decided is not None
+        assert decided.word is word
+        assert decided.measured["interval_95"] == [near.low, near.high]
+
+
+@given(st.lists(st.floats(1e-3, 1e3), min_size=5, max_size=30))
+def test_an_interval_encloses_its_median_and_stays_within_the_samples(values: list[float]) -> None:
+    sample = median_of(values)
+    assert sample is not None
+    assert sample.low is not None
+    assert sample.high is not None
+    assert min(values) <= sample.low <= sample.value <= sample.high <= max(values)
+    ratio = ratio_of(values, values)
+    assert ratio is not None
+    assert ratio.value == 1.0
+
+
+def test_fewer_samples_than_five_have_no_interval() -> None:
+    few = median_of([1.0, 3.0])
+    assert few is not None
+    assert (few.value, few.low, few.n) == (2.0, None, 2)
+    assert few.below(2.0) is True
+    assert median_of([None, float("nan")]) is None
+
+
+def test_a_cell_refutes_on_a_part_of_the_grid_and_nothing_else_is_decided_there() -> None:
+    refuted = paper("all", "All do.")(lambda table: every([True, False, None]))
+    whole = paper("mean", "The mean does.")(lambda table: found(False))
+    fails = paper("rows", "It needs rows.")(lambda table: found(table["missing"]))
+    held = [judge(claim, {}, missing="2 of 3 runs") for claim in (refuted, whole, fails)]
+    assert [verdict and verdict.held for verdict in held] == [False, None, None]
+    assert [verdict and verdict.why for verdict in held][1:] == ["2 of 3 runs"] * 2
+    defect = judge(fails, {})
+    assert defect is not None
+    assert "KeyError" in (defect.problem or "")
+
+
+def test_a_reason_is_shown_only_with_the_verdict_that_it_explains() -> None:
+    claim = paper("a", "It does.", because="never", unmeasured_because="no data")
+    for held, why in ((True, None), (False, "never"), (None, "no data")):
+        verdict = judge(claim(partial(lambda held, table: found(held), held)), None)
+        assert verdict is not None
+        assert verdict.why == why
+    assert judge(claim(lambda table: not_asked()), None) is None
+
+
+def test_builders_compare_and_show_what_they_compared() -> None:
+    grows = hypothesis("g", "It grows.").grows(lambda table: {2: 1.0, 1: 0.5, 4: 3.0})
+    between = hypothesis("b", "It is between.").between(lambda table: 0.5, 0.0, 1.0)
+    near = hypothesis("n", "It is near.").near(lambda table: 11.5, 11.6, 0.05)
+    each = hypothesis("e", "Each does.").every(lambda table: {"x": True, "y": False})
+    verdicts = [judge(claim, None) for claim in (grows, between, near, each)]
+    assert [verdict and verdict.held for verdict in verdicts] == [True, True, False, False]
+    assert verdicts[3] is not None
+    assert verdicts[3].measured["failing"] == ["y"]

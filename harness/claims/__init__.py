@@ -13,13 +13,16 @@ tables that returns a `Finding`::
         paper("decrease", "Utilization is 11.6 % lower").near(decrease_percent, 11.6, 0.05),
     ]
 
+A rule that compares repeated measurements with a limit gets a `Sample` (`median_of`, `ratio_of`): a
+limit inside its 95 % interval leaves the claim undecided.
+
 Null rule: on a part of the grid a claim can be refuted by a cell (`every`), and is otherwise not
 measured; a rule that needs missing rows may simply fail there (`judge`).
 """
 
 from __future__ import annotations
 
-from harness.claims.claim import Claim, ClaimKind, Finding, Rule, Verdict, judge
+from harness.claims.claim import Claim, ClaimKind, Finding, Rule, Verdict, Word, judge
 from harness.claims.regions import region, shares
 from harness.claims.rules import (
     all_of,
@@ -34,9 +37,10 @@ from harness.claims.rules import (
     paper,
     unmeasured,
 )
+from harness.claims.samples import Sample, difference_of, median_of, ratio_of
 
 __all__ = [
-    "Claim", "ClaimKind", "Finding", "Rule", "Verdict", "all_of", "at_least", "at_most", "every",
-    "found", "hypothesis", "invariant", "judge", "near", "not_asked", "paper", "region", "shares",
-    "unmeasured",
+    "Claim", "ClaimKind", "Finding", "Rule", "Sample", "Verdict", "Word", "all_of", "at_least",
+    "at_most", "difference_of", "every", "found", "hypothesis", "invariant", "judge", "median_of",
+    "near", "not_asked", "paper", "ratio_of", "region", "shares", "unmeasured",
 ]  # fmt: skip

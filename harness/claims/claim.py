@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from harness.claims.samples import Sample
+
 
 class ClaimKind(StrEnum):
     """The meaning of a claim that does not hold."""
@@ -18,6 +20,16 @@ class ClaimKind(StrEnum):
     """A sentence of a paper. It may honestly fail to hold here."""
     HYPOTHESIS = "hypothesis"
     """A sentence of our own. It may fail to hold as well."""
+
+
+class Word(StrEnum):
+    """The four words for a verdict."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    UNDECIDED = "undecided"
+    """It was measured, and the interval of the samples has the limit inside."""
+    NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +56,8 @@ class Finding:
     """The reason for a verdict other than "holds", if the numbers show one."""
     per_cell: bool = False
     """True if one cell of the grid refutes it: a refutation by a part of the grid is final."""
+    sample: Sample | None = None
+    """The number that was compared with a limit, if it is a statistic of samples."""
     asked: bool = True
     """False if the claim makes no sense of this grid; it then has no verdict."""
 
@@ -80,8 +94,18 @@ class Verdict:
     why: str | None = None
     """The reason for a verdict other than "holds"; never shown otherwise."""
     rule: Rule = field(default_factory=Rule)
+    sample: Sample | None = None
+    post_hoc: bool = False
+    """True if the rule was changed after the data of these seeds had been seen."""
     problem: str | None = None
     """The error of a rule that failed on a complete campaign: a defect here."""
+
+    @property
+    def word(self) -> Word:
+        """The verdict in a word."""
+        if self.held is None:
+            return Word.NOT_MEASURED if self.sample is None else Word.UNDECIDED
+        return Word.HOLDS if self.held else Word.DOES_NOT_HOLD
 
 
 def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict | None:
@@ -107,6 +131,8 @@ def judge(claim: Claim, tables: Any, *, missing: str | None = None) -> Verdict |
 def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verdict:
     held = None if finding.held is None else bool(finding.held)
     why = finding.why
+    if why is None and held is None and finding.sample is not None:
+        why = f"the 95 % interval of {finding.sample.n} samples has the limit inside"
     if why is None and claim.kind is not ClaimKind.INVARIANT:
         why = claim.because if held is False else claim.unmeasured_because
     return Verdict(
@@ -117,5 +143,6 @@ def _verdict(claim: Claim, finding: Finding, problem: str | None = None) -> Verd
         measured=finding.measured,
         why=None if held else why,
         rule=claim.rule,
+        sample=finding.sample,
         problem=problem,
     )

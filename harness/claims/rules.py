@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from harness.claims.claim import Claim, ClaimKind, Finding, Rule
+from harness.claims.samples import Sample
 
-Number = Callable[[Any], float | None]
+Number = Callable[[Any], float | Sample | None]
 """Takes an experiment's tables; None if the number was not measured."""
 
 
@@ -36,19 +37,35 @@ def all_of(cells: Iterable[Any]) -> bool | None:
 
 
 def at_most(
-    value: float | None, limit: float, /, why: str | None = None, **measured: Any
+    value: float | Sample | None, limit: float, /, why: str | None = None, **measured: Any
 ) -> Finding:
-    """Return whether ``value`` is at most ``limit``, which is shown with the numbers."""
+    """Return whether ``value`` is at most ``limit``, which is shown with the numbers.
+
+    A sample's interval with the limit inside leaves the claim undecided.
+    """
+    if isinstance(value, Sample):
+        return _of_sample(value, value.below(limit), why, {**measured, "limit": limit})
     held = None if _null(value) else value <= limit  # type: ignore[operator]
     return found(held, why, **measured, limit=limit)
 
 
 def at_least(
-    value: float | None, limit: float, /, why: str | None = None, **measured: Any
+    value: float | Sample | None, limit: float, /, why: str | None = None, **measured: Any
 ) -> Finding:
-    """Return whether ``value`` is at least ``limit``, which is shown with the numbers."""
+    """Return whether ``value`` is at least ``limit``, as `at_most`."""
+    if isinstance(value, Sample):
+        return _of_sample(value, value.above(limit), why, {**measured, "limit": limit})
     held = None if _null(value) else value >= limit  # type: ignore[operator]
     return found(held, why, **measured, limit=limit)
+
+
+def _of_sample(
+    sample: Sample, held: bool | None, why: str | None, measured: Mapping[str, Any]
+) -> Finding:
+    shown = {"median": sample.value, "samples": sample.n}
+    if sample.low is not None:
+        shown["interval_95"] = [sample.low, sample.high]  # type: ignore[assignment]
+    return Finding(held=held, why=why, measured={**shown, **measured}, sample=sample)
 
 
 def near(
@@ -99,13 +116,13 @@ class Sentence:
 
     def at_most(self, value: Number, limit: float) -> Claim:
         """Claim that a number is at most ``limit``."""
-        return self(lambda tables: at_most(v := value(tables), limit, value=v))
+        return self(lambda tables: _limited(at_most, value(tables), limit))
 
     def at_least(self, value: Number, limit: float) -> Claim:
         """Claim that a number is at least ``limit``."""
-        return self(lambda tables: at_least(v := value(tables), limit, value=v))
+        return self(lambda tables: _limited(at_least, value(tables), limit))
 
-    def near(self, value: Number, printed: float, tolerance: float) -> Claim:
+    def near(self, value: Callable[[Any], float | None], printed: float, tolerance: float) -> Claim:
         """Claim that a number is within ``tolerance`` of a printed one."""
         return self(lambda tables: near(v := value(tables), printed, tolerance, ours=v))
 
@@ -114,8 +131,10 @@ class Sentence:
 
         def decide(tables: Any) -> Finding:
             number = value(tables)
-            held = None if _null(number) else low <= number <= high  # type: ignore[operator]
-            return found(held, value=number, low=low, high=high)
+            bounds = at_least(number, low), at_most(number, high)
+            held = all_of(bound.held for bound in bounds)
+            shown = {**bounds[0].measured, "low": low, "high": high}
+            return Finding(held=held, measured=shown, sample=bounds[0].sample)
 
         return self(decide)
 
@@ -155,6 +174,12 @@ def paper(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
 def hypothesis(id: str, text: str, **more: Any) -> Sentence:  # noqa: A002
     """Begin a claim that is a sentence of our own. ``more``: `Sentence`'s other fields."""
     return Sentence(id=id, text=text, kind=ClaimKind.HYPOTHESIS, **more)
+
+
+def _limited(
+    builder: Callable[..., Finding], value: float | Sample | None, limit: float
+) -> Finding:
+    return builder(value, limit, **({} if isinstance(value, Sample) else {"value": value}))
 
 
 def _items(cells: Iterable[Any]) -> Iterable[Any]:

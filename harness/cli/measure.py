@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from harness.claims import ClaimKind, Verdict
+from harness.claims import ClaimKind, Verdict, Word
 from harness.cli.options import Asked
 from harness.cli.output import emit_json
 from harness.cli.progress import ProgressDisplay, point_words
@@ -30,9 +30,9 @@ from harness.report.verdicts import SMOKE_DECIDES, Assessment
 from harness.results.provenance import machine_name
 from harness.results.record import OK, Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.running.computed import SideBySide
+from harness.running.computed import ProcessPool
 from harness.running.execution import Runner
-from harness.running.on_spark import SpreadOut
+from harness.running.on_spark import SparkPool
 from harness.running.plan import PlannedRun, RunSettings, seconds_left
 from harness.text import format_duration
 
@@ -82,7 +82,7 @@ def measure(
     check_out(asked.out)
     store = RecordStore(asked.out, warn=lambda text: click.echo(f"faultline: {text}", err=True))
     brief = settings.profile is Profile.SMOKE
-    beside = SideBySide(stand_back=not brief)
+    beside = ProcessPool(stand_back=not brief)
     # Drawing disturbs nothing there, and few figures are not worth a process.
     draws = brief and wide is None and len(experiments) > FEW
     writer = ReportWriter(store, elsewhere=beside.do if draws else None)
@@ -99,7 +99,7 @@ def measure(
     place = find_backend(asked.backend)
     _check_schedule(settings, place)
     hold = (lambda where: _hold(display, where)) if asked.keep else None
-    others = partial(SpreadOut, wide.cluster) if wide is not None else lambda: beside
+    others = partial(SparkPool, wide.cluster) if wide is not None else lambda: beside
     runner = Runner(store, place.make, display, backend=place, hold=hold, others=others)
     runs = runner.plan(experiments, settings)
     if asked.dry_run:
@@ -176,9 +176,11 @@ def verdict_line(item: Assessment) -> str:
     """ "3 claims hold, 1 does not"."""
     held = sum(claim.held is True for claim in item.claims)
     failed = sum(claim.held is False for claim in item.claims)
-    unknown = len(item.claims) - held - failed
+    undecided = sum(claim.word is Word.UNDECIDED for claim in item.claims)
+    unknown = len(item.claims) - held - failed - undecided
     parts = [f"{held} of {len(item.claims)} claims hold"]
     parts += [f"{failed} not"] if failed else []
+    parts += [f"{undecided} undecided"] if undecided else []
     parts += [f"{unknown} not measured"] if unknown else []
     skipped = len(item.campaign.skipped)
     parts += [f"{skipped} of {item.campaign.expected} runs skipped"] if skipped else []
@@ -266,7 +268,7 @@ def _summarize(
     for item in judged:
         click.echo(f"\n{item.experiment.id} – {item.experiment.title}: {verdict_line(item)}")
         for claim in item.claims:
-            mark = {True: "holds", False: "DOES NOT HOLD", None: "not measured"}[claim.held]
+            mark = claim.word.upper() if claim.held is False else claim.word.value
             kind = " (invariant)" if _invariant(claim) else ""
             click.echo(f"  {mark}{kind}: {claim.text}")
             if claim.why not in (None, SMOKE_DECIDES):

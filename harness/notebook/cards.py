@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.figures.style import new_figure, styled
-from harness.report.build import claim_rows, data_uri, picture
+from harness.report.build import Undrawable, attempt, claim_rows, data_uri
 from harness.report.verdicts import Assessment, assess
 from harness.results.library import SHIPPED
 from harness.results.store import RecordStore
@@ -19,7 +19,7 @@ from harness.running.discovery import all_experiments, find
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKS = {"held": "●", "not held": "✕", "not measured": "○"}
+MARKS = {"held": "●", "not held": "✕", "undecided": "◐", "not measured": "○"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,11 @@ def _content(judged: Assessment) -> str:
         f"<blockquote>{_text(experiment.statement)}</blockquote>",
     ]
     if judged.table is not None:
-        parts.append(_image(data_uri(*picture(judged)), experiment.title))
+        drawn = attempt(judged)
+        if isinstance(drawn, Undrawable):
+            parts.append(f"<pre>{_text(drawn.error)}</pre>")
+        else:
+            parts.append(_image(data_uri(*drawn), experiment.title))
     if judged.problem:
         parts.append(f"<pre>{_text(judged.problem)}</pre>")
     rows = "".join(_claim(row) for row in claim_rows(judged))

@@ -1,1 +1,1 @@
-"""The report: every figure beside the paper's claim, held or not, with its numbers."""
+"""The report: each figure with the paper's claims, their verdicts and numbers."""

@@ -1,4 +1,4 @@
-"""Writes ``results/report``: pages, claims.json, and every figure and table as a file."""
+"""The writer of ``results/report``: pages, claims.json, and each figure and table as a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import base64
 import io
 import json
 import math
+import shlex
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.claims import Verdict
+from harness.claims import Verdict, Word
 from harness.experiment import Experiment
 from harness.figures.style import new_figure, stamp, styled
 from harness.judging.foreign import ForeignLoad
@@ -26,7 +29,7 @@ from harness.measurement import Origin
 from harness.report.pages import pages, published
 from harness.report.verdicts import Assessment, assess
 from harness.results.provenance import machine_name
-from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile
+from harness.results.record import FAILED, INVALID, OK, SKIPPED, Profile, point_key
 from harness.results.store import Campaign, RecordStore
 from harness.running.discovery import GROUPS, all_experiments
 from harness.text import format_duration
@@ -40,28 +43,31 @@ _LARGEST_INLINE_CSV = 150_000
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """What was written, and every verdict in it."""
+    """The files of a written report, and every verdict in it."""
 
     index: Path
     judged: Sequence[Assessment]
     pages: Sequence[Path]
-    """Every page, the first one among them."""
+    """All pages, the first one among them."""
 
     @property
     def claims(self) -> Sequence[Verdict]:
-        """Of every experiment in it."""
+        """Return the verdicts of every experiment in it."""
         return [claim for judged in self.judged for claim in judged.claims]
 
 
-Asked = Mapping[tuple[str, Profile], Campaign]
-"""The campaigns that a command is about, by experiment and profile."""
+Requested = Mapping[tuple[str, Profile], Campaign]
+"""The campaigns of a command, by experiment and profile."""
 
 
 def campaigns(
-    store: RecordStore, experiments: Sequence[Experiment], asked: Asked = MappingProxyType({})
+    store: RecordStore, experiments: Sequence[Experiment], asked: Requested = MappingProxyType({})
 ) -> Iterator[tuple[Experiment, Profile, Campaign]]:
-    """Every measured experiment and profile with the campaign that was asked for, or else the
-    newest; what was asked for first, then the profile measured last."""
+    """Yield every measured experiment and profile with its campaign.
+
+    That is the one in ``asked``, else the newest. Those asked for come first, then the profile
+    measured last.
+    """
     machine = machine_name()
     for experiment in experiments:
         profiles = store.profiles(experiment.measurement.id, machine)
@@ -75,36 +81,47 @@ def campaigns(
 
 Picture = tuple[str, bytes]
 """A figure's kind ("svg+xml", or "png" where that would be too large) and its bytes."""
-Elsewhere = Callable[[Callable[..., Picture], str, Profile, Campaign], "Future[Picture]"]
-"""Who calls a function in another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undrawable:
+    """The error that is shown in place of a figure."""
+
+    error: str
+
+
+Attempt = Picture | Undrawable
+Elsewhere = Callable[[Callable[..., Attempt], str, Profile, Campaign], "Future[Attempt]"]
+"""Calls a function in another process."""
 
 
 class ReportWriter:
-    """Writes a store's report, again and again while runs come in.
+    """Writes a store's report, repeatedly while runs come in.
 
-    Claims are judged and a figure is drawn anew only when the runs behind them have changed.
+    A claim is judged and a figure drawn again only if the runs behind them have changed.
     """
 
     def __init__(self, store: RecordStore, *, elsewhere: Elsewhere | None = None) -> None:
-        """``elsewhere``: who draws the figures of what is judged, so that nobody waits for it;
-        without it this process draws them as it writes."""
+        """Create a writer; ``elsewhere`` draws figures in another process, None in this one."""
         self._store = store
         self._elsewhere = elsewhere
         self._judged: dict[tuple[str, ...], Assessment] = {}
         self._drawn: dict[tuple[str, ...], dict[str, Any]] = {}
-        self._pictures: dict[tuple[str, ...], Future[Picture]] = {}
+        self._pictures: dict[tuple[str, ...], Future[Attempt]] = {}
 
     def judge(self, experiment: Experiment, profile: Profile, campaign: Campaign) -> Assessment:
-        """Judge a campaign, and have its figure drawn."""
+        """Judge a campaign, and request its figure."""
         judged = self._assess(experiment, profile, campaign)
         runs = _identity(experiment, profile, campaign)
         if self._elsewhere is not None and judged.table is not None and runs not in self._pictures:
-            self._pictures[runs] = self._elsewhere(picture_of, experiment.id, profile, campaign)
+            self._pictures[runs] = self._elsewhere(attempt_of, experiment.id, profile, campaign)
         return judged
 
-    def write(self, asked: Asked = MappingProxyType({})) -> WrittenReport:
-        """Make the report anew from the records of this machine; a command that is about certain
-        campaigns gets them judged, and not newer ones with other settings."""
+    def write(self, asked: Requested = MappingProxyType({})) -> WrittenReport:
+        """Write the report from the records of this machine.
+
+        The campaigns in ``asked`` are judged even if newer ones with other settings exist.
+        """
         found = campaigns(self._store, all_experiments(), asked)
         judged = [self._assess(*each) for each in found]
         folder = self._store.root / "report"
@@ -141,24 +158,24 @@ class ReportWriter:
             self._drawn[runs] = _card(judged, folder, self._picture(judged, runs))
         return self._drawn[runs]
 
-    def _picture(self, judged: Assessment, runs: tuple[str, ...]) -> Picture | None:
+    def _picture(self, judged: Assessment, runs: tuple[str, ...]) -> Attempt | None:
         if judged.table is None:
             return None
         if (asked := self._pictures.get(runs)) is not None:
-            # An interruption ends whoever draws.
+            # An interruption ends the process that draws.
             with suppress(CancelledError, BrokenProcessPool):
                 return asked.result()
-        return picture(judged)
+        return attempt(judged)
 
 
 def _identity(experiment: Experiment, profile: Profile, campaign: Campaign) -> tuple[str, ...]:
-    """What a verdict and a figure depend on: which runs, and of how many."""
+    """Return the key of a verdict and a figure: the runs, and the number expected."""
     runs = [record.run for record in campaign.records]
     return (experiment.id, profile.value, str(campaign.expected), *runs)
 
 
 def write_report(store: RecordStore) -> WrittenReport:
-    """Make the report anew from the records of this machine."""
+    """Write the report from the records of this machine."""
     return ReportWriter(store).write()
 
 
@@ -174,10 +191,13 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot write a {type(value).__name__}")
 
 
-def _card(judged: Assessment, folder: Path, drawn: Picture | None) -> dict[str, Any]:
+def _card(judged: Assessment, folder: Path, drawn: Attempt | None) -> dict[str, Any]:
     experiment, campaign = judged.experiment, judged.campaign
     name = experiment.id.replace("/", "-")
-    figure = None if drawn is None else _kept(drawn, folder / "figures" / name)
+    undrawable = drawn.error if isinstance(drawn, Undrawable) else None
+    figure = None
+    if drawn is not None and not isinstance(drawn, Undrawable):
+        figure = _kept(drawn, folder / "figures" / name)
     newest = max(campaign.records, key=lambda record: record.started_unix_s)
     return {
         "id": experiment.id,
@@ -192,6 +212,8 @@ def _card(judged: Assessment, folder: Path, drawn: Picture | None) -> dict[str, 
             for row in published(judged.claims)
         ],
         "problem": judged.problem,
+        "undrawable": undrawable,
+        "own": _own_parts(campaign),
         "valid": len(campaign.valid),
         "expected": campaign.expected,
         "attempts": _attempts(campaign),
@@ -208,7 +230,7 @@ def _card(judged: Assessment, folder: Path, drawn: Picture | None) -> dict[str, 
 
 
 def _attempts(campaign: Campaign) -> list[dict[str, str]]:
-    """What did not count, or counts with a doubt: every attempt is shown."""
+    """Return every attempt that did not count, or counts with a doubt."""
     chosen = {record.run for record in campaign.records}
     found = []
     for record in sorted([*campaign.records, *campaign.others], key=lambda r: r.run):
@@ -235,7 +257,7 @@ def _attempts(campaign: Campaign) -> list[dict[str, str]]:
 
 
 def _busy(campaign: Campaign) -> list[str]:
-    """Runs during which others used much of the machine, in words."""
+    """Return the runs during which others used much of the machine, in words."""
     found = []
     for record in campaign.valid:
         for prefix, name in (("twin_", "twin"), ("", "failures")):
@@ -258,15 +280,38 @@ def _busy(campaign: Campaign) -> list[str]:
 
 
 def _command(judged: Assessment, seed: int) -> str:
-    return (
-        f"./faultline run {judged.experiment.id} --profile {judged.profile.value} "
-        f"--seed {seed} --again"
-    )
+    """Return the command that measures the same again, with the user's options and points."""
+    campaign = judged.campaign
+    words = ["./faultline run", judged.experiment.id, f"--profile {judged.profile.value}"]
+    words.append(f"--seed {seed}")
+    for name, value in max(campaign.records, key=lambda r: r.started_unix_s).options.items():
+        for each in value if isinstance(value, list) else [value]:
+            given = each["path"] if isinstance(each, dict) and "path" in each else each
+            words.append(f"--{name} {shlex.quote(str(given))}")
+    if campaign.left_out and len({point_key(r.point, 0) for r in campaign.records}) == 1:
+        point = campaign.records[0].point
+        words.append("--point " + ",".join(f"{key}={value}" for key, value in point.items()))
+    return " ".join([*words, "--again"])
+
+
+def _own_parts(campaign: Campaign) -> list[str]:
+    """Return the user's own files that the runs used, in words."""
+    newest = max(campaign.records, key=lambda record: record.started_unix_s)
+    words = {"workload": "own workload", "failures": "own failure schedule", "text": "own text"}
+    given = [
+        (words[name], each)
+        for name, value in newest.options.items()
+        for each in (value if isinstance(value, list) else [value])
+        if name in words
+    ]
+    return [f"{word} {each['path']}" for word, each in given if isinstance(each, dict)]
 
 
 def drawn(judged: Assessment) -> Figure:
-    """The experiment's figure over its table, with the words that a reader must not miss; to be
-    called, and saved, inside `styled`."""
+    """Return the figure with the words that a reader must not miss.
+
+    Call it, and save the figure, inside `styled`.
+    """
     experiment = judged.experiment
     assert judged.table is not None
     figure = new_figure(experiment.figure_size_in)
@@ -280,14 +325,22 @@ def drawn(judged: Assessment) -> Figure:
     return figure
 
 
-def picture_of(experiment: str, profile: Profile, campaign: Campaign) -> Picture:
-    """`picture`, where the records can be read and nothing is judged yet."""
+def attempt_of(experiment: str, profile: Profile, campaign: Campaign) -> Attempt:
+    """Judge a campaign and draw its figure, in a process that has done neither."""
     (found,) = (each for each in all_experiments() if each.id == experiment)
-    return picture(assess(found, profile, campaign))
+    return attempt(assess(found, profile, campaign))
+
+
+def attempt(judged: Assessment) -> Attempt:
+    """Draw the experiment's figure; an error of the drawing is a message in its place."""
+    try:
+        return picture(judged)
+    except Exception:
+        return Undrawable(traceback.format_exc(limit=-3))
 
 
 def picture(judged: Assessment) -> Picture:
-    """The experiment's figure over its table."""
+    """Return the experiment's figure."""
     with styled():
         figure = drawn(judged)
         buffer = io.BytesIO()
@@ -300,19 +353,19 @@ def picture(judged: Assessment) -> Picture:
 
 
 def data_uri(kind: str, content: bytes) -> str:
-    """An image source that needs no network."""
+    """Return an image source that needs no network."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _kept(drawn: Picture, path: Path) -> str:
-    """Keep it as a file, and return an image source."""
+    """Write a figure to a file, and return an image source."""
     kind, content = drawn
     path.with_suffix(".png" if kind == "png" else ".svg").write_bytes(content)
     return data_uri(kind, content)
 
 
 def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict[str, str]:
-    """Keep a table as a file, and say where the page finds it."""
+    """Write a table to a file, and return a link to it."""
     path = folder / "data" / (f"{card}-{name}.csv" if name else f"{card}.csv")
     table.to_csv(path, index=False)
     href = f"data/{path.name}"
@@ -322,19 +375,22 @@ def _table_link(folder: Path, card: str, name: str, table: pd.DataFrame) -> dict
 
 
 def claim_rows(judged: Assessment) -> list[dict[str, Any]]:
-    """Each claim as text: its verdict and the numbers behind it."""
+    """Return each claim as text: its verdict and the numbers behind it."""
     return [_claim_row(claim) for claim in judged.claims]
 
 
 def _claim_row(claim: Verdict) -> dict[str, Any]:
-    verdict = {True: "held", False: "not held", None: "not measured"}[claim.held]
+    verdict = {"holds": "held", "does not hold": "not held"}.get(claim.word, claim.word.value)
     return {
+        "id": claim.id,
         "text": claim.text,
         "kind": claim.kind.value,
         "verdict": verdict,
         "css": verdict.replace(" ", "-"),
         "measured": [(key, _number(value)) for key, value in claim.measured.items()],
         "why": claim.why,
+        "post_hoc": claim.post_hoc,
+        "rule": claim.rule,
     }
 
 
@@ -357,6 +413,9 @@ def _number(value: Any) -> str:
 
 
 def _count(claims: Sequence[Verdict]) -> str:
-    held = sum(claim.held is True for claim in claims)
-    failed = sum(claim.held is False for claim in claims)
-    return f"{held} claims hold, {failed} do not, {len(claims) - held - failed} were not measured."
+    counts = Counter(claim.word for claim in claims)
+    open_ = f"{counts[Word.UNDECIDED]} are undecided, " if counts[Word.UNDECIDED] else ""
+    return (
+        f"{counts[Word.HOLDS]} claims hold, {counts[Word.DOES_NOT_HOLD]} do not, {open_}"
+        f"{counts[Word.NOT_MEASURED]} were not measured."
+    )

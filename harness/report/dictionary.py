@@ -1,7 +1,7 @@
 """``docs/results.md``: every table of the results, its columns, and every metric, with examples.
 
-Made from the tables' own column lists and the registry of metrics; a test compares it with results
-that were really measured, and runs its examples on them.
+It is made from the tables' own column lists and the registry of metrics. A test compares it with
+measured results, and runs its examples on them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ EXAMPLES = {
 
 
 def columns(table: str) -> Mapping[str, str]:
-    """Every column of a table, with what it means."""
+    """Return every column of a table with its meaning."""
     own = {"runs": RUN_COLUMNS, "points": POINT_COLUMNS, "claims": CLAIM_COLUMNS}
     if table in own:
         return own[table]
@@ -93,7 +93,7 @@ def columns(table: str) -> Mapping[str, str]:
 
 
 def dictionary() -> str:
-    """The page."""
+    """Return the page."""
     return "\n".join([_INTRODUCTION, *_tables(), *_metrics()]) + "\n"
 
 

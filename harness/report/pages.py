@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 
 from harness import __version__
-from harness.claims import ClaimKind, Verdict
+from harness.claims import ClaimKind, Verdict, Word
 from harness.measure.metrics import METRICS
 from harness.measurement import Origin
 from harness.report.verdicts import Assessment
@@ -26,8 +26,10 @@ Card = Mapping[str, Any]
 def pages(
     cards: Sequence[Card], judged: Sequence[Assessment], folder: Path, records: Path
 ) -> dict[str, str]:
-    """File name to its content; ``index.html`` is the first one. Every figure, table and number of
-    a paper stands on its page, and no page needs a network or a server."""
+    """Return the pages by file name; ``index.html`` is the first one.
+
+    A paper's page has all of its figures, tables and numbers. No page needs a network or a server.
+    """
     groups = _groups(cards)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -83,6 +85,7 @@ def _groups(cards: Sequence[Card]) -> list[dict[str, Any]]:
                 "cards": mine,
                 "held": verdicts["held"],
                 "failed": verdicts["not held"],
+                "undecided": verdicts["undecided"],
                 "unmeasured": verdicts["not measured"],
                 "unfinished": sum(card["valid"] < card["expected"] for card in mine),
             }
@@ -91,7 +94,7 @@ def _groups(cards: Sequence[Card]) -> list[dict[str, Any]]:
 
 
 def _notebook(group: str, folder: Path) -> dict[str, str] | None:
-    """The notebook that shows a group's figures, as the report's folder finds it."""
+    """Return the notebook with a group's figures, with its path from the report's folder."""
     name = "my_own_run" if group == "stock" else f"paper_{group}"
     path = ROOT / "notebooks" / f"{name}.ipynb"
     if not path.exists():
@@ -100,9 +103,9 @@ def _notebook(group: str, folder: Path) -> dict[str, str] | None:
 
 
 def published(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Claims that rest on a number printed in the paper: that number, and the one here.
+    """Return the claims about a printed number, with that number and ours.
 
-    A claim says so by the name of its measured number: ``printed...`` or ``published...``.
+    The name of the measured number marks it: ``printed...`` or ``published...``.
     """
     found = []
     for claim in claims:
@@ -124,7 +127,7 @@ def published(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
 
 
 def _origins(judged: Sequence[Assessment]) -> str:
-    """ "3 figures measured on real servers, 2 simulated, 4 computed"."""
+    """Return "3 figures measured on real servers, 2 simulated, 4 computed"."""
     counts = Counter(item.experiment.origin for item in judged)
     words = {
         Origin.MEASURED: "measured on real servers",
@@ -143,15 +146,16 @@ _KINDS = {
 
 
 def _score(claims: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """How many claims of each kind hold, do not, and were not measured."""
+    """Return the number of claims by kind and verdict."""
     assert set(_KINDS) == set(ClaimKind)
-    counts = Counter((claim.kind, claim.held) for claim in claims)
+    counts = Counter((claim.kind, claim.word) for claim in claims)
     return [
         {
             "title": title,
-            "held": counts[kind, True],
-            "failed": counts[kind, False],
-            "unmeasured": counts[kind, None],
+            "held": counts[kind, Word.HOLDS],
+            "failed": counts[kind, Word.DOES_NOT_HOLD],
+            "undecided": counts[kind, Word.UNDECIDED],
+            "unmeasured": counts[kind, Word.NOT_MEASURED],
         }
         for kind, title in _KINDS.items()
     ]

@@ -1,4 +1,4 @@
-"""The same claims judged of several sets of results: of other machines, revisions or clusters."""
+"""The same claims on several sets of results: of other machines, revisions or clusters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from harness.running.discovery import all_experiments
 
 
 def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
-    """A row per claim that the first side and another one judge: what each side says of it (None
-    where it did not measure it or has no run of it), and how many of its campaign's runs are valid.
+    """Return a row per claim that the first side and another one judge.
+
+    It has each side's verdict (None if not measured) and its number of valid runs.
     """
     found = [{_key(item): item for item in _judged(side)} for side in sides]
     return [
@@ -26,15 +27,16 @@ def verdicts(sides: Sequence[Sequence[Found]]) -> list[dict[str, Any]]:
 
 
 def _rows(first: Assessment, sides: Sequence[Assessment | None]) -> Iterator[dict[str, Any]]:
-    held = [{} if side is None else {c.text: c.held for c in side.claims} for side in sides]
+    held = [{} if side is None else {c.id: c.held for c in side.claims} for side in sides]
     for claim in first.claims:
-        if any(claim.text in other for other in held[1:]):
+        if any(claim.id in other for other in held[1:]):
             yield {
                 "experiment": first.experiment.id,
                 "profile": first.profile.value,
                 "kind": claim.kind.value,
+                "id": claim.id,
                 "claim": claim.text,
-                "held": [side.get(claim.text) for side in held],
+                "held": [side.get(claim.id) for side in held],
                 "valid": [0 if side is None else len(side.campaign.valid) for side in sides],
                 "expected": first.campaign.expected,
             }
@@ -45,7 +47,7 @@ def _key(item: Assessment) -> tuple[str, Profile]:
 
 
 def _judged(side: Sequence[Found]) -> Iterator[Assessment]:
-    """Per experiment and profile the newest complete campaign, or the newest if none is."""
+    """Yield by experiment and profile the newest complete campaign, else the newest."""
     newest: dict[tuple[str, Profile], dict[str, Found]] = {}
     for each in sorted(side, key=lambda each: -each.record.started_unix_s):
         runs = (each.record.experiment, Profile(each.record.profile))

@@ -1,4 +1,4 @@
-"""Claims judged from records; what was invalid or incomplete can never hold one."""
+"""Verdicts from records; invalid or missing runs can never make a claim hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMOKE_DECIDES = "the smoke profile decides invariants only: its instances are to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """An experiment's campaign with its table and its claims."""
+    """A campaign of an experiment with its tables and verdicts."""
 
     experiment: Experiment
     profile: Profile
@@ -28,16 +28,16 @@ class Assessment:
     table: Tables | None
     claims: Sequence[Verdict]
     problem: str | None = None
-    """Why there is no table or no verdict although every run is valid: a defect here."""
+    """The error of a table or a rule although every run is valid: a defect here."""
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
-        """Its tables by name; an only one has none."""
+        """Return its tables by name; a single one has the empty name."""
         if self.table is None:
             return {}
         return {"": self.table} if isinstance(self.table, pd.DataFrame) else self.table
 
     def documents(self) -> list[dict[str, Any]]:
-        """The claims as they stand in ``claims.json``."""
+        """Return the verdicts as in ``claims.json``."""
         return [
             {
                 "experiment": self.experiment.id,
@@ -49,7 +49,15 @@ class Assessment:
                 "held": claim.held,
                 "measured": dict(claim.measured),
                 "why": claim.why,
+                "verdict": claim.word.value,
                 "rule": {"version": claim.rule.version, "since": claim.rule.since},
+                "post_hoc": claim.post_hoc,
+                "samples": None if claim.sample is None else claim.sample.n,
+                "interval": None
+                if claim.sample is None or claim.sample.low is None
+                else [claim.sample.low, claim.sample.high],
+                "runs": [record.run for record in self.campaign.valid],
+                "commits": sorted({record.commit for record in self.campaign.valid}),
                 "profile": self.profile.value,
                 "engines": list(self.campaign.engines),
             }
@@ -78,6 +86,8 @@ def assess(experiment: Experiment, profile: Profile, campaign: Campaign) -> Asse
         return replace(judged, problem=traceback.format_exc(), claims=_unmeasured(experiment, why))
     broken = _broken(experiment, campaign)
     claims = [_marked(verdict, broken) for verdict in verdicts(experiment, table, missing)]
+    seeds = {record.root_seed for record in campaign.valid}
+    claims = [replace(v, post_hoc=bool(seeds & {*v.rule.seen_seeds})) for v in claims]
     if profile is Profile.SMOKE:
         claims = [_undecided(verdict) for verdict in claims]
     problem = "\n".join(f"{v.id}: {v.problem}" for v in claims if v.problem) or None
@@ -133,7 +143,7 @@ def _undecided(verdict: Verdict) -> Verdict:
     """Return the verdict of two instances on one machine: invariants alone are decided there."""
     if verdict.kind is ClaimKind.INVARIANT or verdict.held is None:
         return verdict
-    return replace(verdict, held=None, why=SMOKE_DECIDES)
+    return replace(verdict, held=None, why=SMOKE_DECIDES, sample=None)
 
 
 def _incompleteness(campaign: Campaign) -> str:

@@ -264,7 +264,11 @@ CLAIM_COLUMNS: Mapping[str, str] = {
     "figure": "Which figure or table.",
     "kind": "invariant (must hold), paper (a paper's sentence) or hypothesis (ours).",
     "text": "The claim.",
-    "held": "Whether it holds; null where it was not measured.",
+    "id": "The claim's name, which never changes.",
+    "verdict": "holds, does not hold, undecided (the interval has the limit inside), not measured.",
+    "held": "True or false for the first two verdicts, else null.",
+    "samples": "Number of independent samples, if the claim compares a statistic of them.",
+    "post_hoc": "True if its rule was changed after data of this seed had been seen.",
     "measured": "The numbers that the verdict rests on, as JSON.",
     "why": "Why it does not hold or was not measured, as far as that is known; else empty.",
 }

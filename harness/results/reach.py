@@ -36,7 +36,7 @@ CHOSEN_FROM = frozenset(
         "workloads.entries",
     }
 )
-"""Lists by name. Adding an entry changes nothing for those who chose another one."""
+"""Lists by name. A new entry changes nothing for a run that chose another one."""
 PARTED = "experiments"
 """The package whose modules are followed definition by definition."""
 NOT_MEASURING = (
@@ -51,7 +51,7 @@ NOT_MEASURING = (
 )
 """Modules that describe, tabulate, draw and keep: they cannot change what was measured."""
 LOCKS = (ROOT / "harness/environment/jars.lock.json", ROOT / "harness/environment/redis.lock")
-"""What servers are made of; counts for whatever reaches a cluster."""
+"""The lock files of servers, for runs that reach a cluster."""
 _STARTS_SERVERS = "harness.environment"
 MEASUREMENT = "MEASUREMENT"
 """The name of the measuring half in an experiment's module."""
@@ -59,10 +59,10 @@ _NAME = re.compile(rf"(?:{'|'.join(TOPS)})(?:\.\w+)+(?=:\w+$|$)")
 
 
 def code_fingerprint(roots: Iterable[str]) -> str:
-    """Return a hash of all that ``roots`` reach: code, the pins of the packages that it uses, and
-    the servers' lock files if it starts any.
+    """Return a hash of all code that ``roots`` reach.
 
-    A root is a module, or ``module:name`` for a definition of an experiment's module.
+    It includes the pins of the packages in use, and the lock files of servers if it starts any. A
+    root is a module, or ``module:name`` for a definition of an experiment's module.
     """
     found = _follow(roots)
     digest = sha256()
@@ -77,13 +77,15 @@ def code_fingerprint(roots: Iterable[str]) -> str:
 
 
 def reached(roots: Iterable[str]) -> frozenset[str]:
-    """Return every module of ours that can run because of ``roots``, and ``module:name`` for each
-    definition of an experiment's module."""
+    """Return every module of ours that can run because of ``roots``.
+
+    Of an experiment's module these are definitions, as ``module:name``.
+    """
     return frozenset(_follow(roots).code)
 
 
 class _Reached:
-    """All that was found on the way from the roots."""
+    """The parts found from the roots."""
 
     def __init__(self) -> None:
         self.code: dict[str, str] = {}
@@ -110,7 +112,7 @@ def _follow(roots: Iterable[str]) -> _Reached:
 
 
 def modules_under(name: str) -> frozenset[str]:
-    """The module, or all modules of the package, of that name."""
+    """Return the names of the module, or of all modules of the package."""
     path = _file(name)
     if path is None or path.name != "__init__.py":
         return frozenset([name]) if path else frozenset()
@@ -167,8 +169,8 @@ def _parsed(path: Path, _changed_ns: int) -> _Part:
 def _parted(path: Path, module: str, _changed_ns: int) -> Mapping[str, _Part]:
     """Return the definitions of an experiment's module by name.
 
-    ``""`` is what runs whatever is used of the module: statements that define nothing. For
-    `MEASUREMENT` the part is the expression after ``run=`` in its call.
+    The part ``""`` has the statements that define nothing; they run in any case. `MEASUREMENT` is
+    the expression after ``run=`` in its call.
     """
     scope = _Scope(module)
     bodies: dict[str, list[ast.AST]] = {"": []}
@@ -187,7 +189,7 @@ def _parted(path: Path, module: str, _changed_ns: int) -> Mapping[str, _Part]:
 
 
 def _global_names(statement: ast.AST) -> Iterator[str]:
-    """Yield the names of its module, and imported in it, that a statement uses."""
+    """Yield the module's own and imported names that a statement uses."""
     tables = [symtable.symtable(ast.unparse(statement), "definition", "exec")]
     while tables:
         table = tables.pop()
@@ -217,12 +219,12 @@ def _bound(statement: ast.stmt) -> list[str]:
 
 
 class _Scope:
-    """The names of one module, to resolve those that a definition uses."""
+    """The names of one module, which resolve those in a definition."""
 
     def __init__(self, module: str) -> None:
         self._module = module
         self._imports: dict[str, tuple[str, ...]] = {}
-        """What each imported name may refer to: a module, a name of one, a package of others."""
+        """Possible meanings of each imported name: a module, a name in one, a package of others."""
         self.defined: frozenset[str] = frozenset()
 
     def add(self, statement: ast.Import | ast.ImportFrom) -> None:
@@ -235,7 +237,7 @@ class _Scope:
                 self._imports[alias.asname or alias.name.split(".")[0]] = (alias.name,)
 
     def part(self, body: list[ast.AST]) -> _Part:
-        """Return what these statements depend on."""
+        """Return the dependencies of these statements."""
         nodes = [node for statement in body for node in _at_run_time(statement)]
         uses, foreign = set(_uses(nodes)), set(_foreign(nodes))
         for node in nodes:
@@ -267,7 +269,7 @@ class _Scope:
 
 
 def _file(name: str) -> Path | None:
-    """Of a module of ours; None if there is none of that name."""
+    """Return the file of a module of ours; None if there is none."""
     if name.split(".")[0] not in TOPS:
         return None
     place = ROOT.joinpath(*name.split("."))
@@ -278,8 +280,10 @@ def _file(name: str) -> Path | None:
 
 
 def _with_packages(name: str) -> Iterator[str]:
-    """Yield a part, the module of which it is, and the packages around that: importing it runs
-    them all. Of ``package.module.Class`` the module."""
+    """Yield a part, its module, and the packages around that: an import runs them all.
+
+    Of ``package.module.Class`` it yields the module.
+    """
     parts = name.partition(":")[0].split(".")
     for length in range(1, len(parts) + 1):
         candidate = ".".join(parts[:length])
@@ -333,7 +337,7 @@ def _foreign(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under ``if TYPE_CHECKING``."""
+    """Yield all nodes except those under ``if TYPE_CHECKING``."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

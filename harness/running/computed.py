@@ -1,10 +1,10 @@
-"""Runs that need no server, made by processes of their own, several at a time.
+"""Computed and simulated runs in processes of their own, several at a time.
 
-What is computed or simulated uses one core; a machine has two, and a Spark cluster has many
-(`harness.running.on_spark`). The runner asks for all such runs before it measures times and takes
-their outcomes in its own order, so records, messages and progress come as if they had been made
-one after the other. An experiment that measures its own processor time is left out, except in the
-smoke profile, which says nothing of times.
+Such a run uses one core; a machine has two, and a Spark cluster has many
+(`harness.running.on_spark`). The runner requests all of them before it measures times and takes the
+results in its own order. Records, messages and progress are the same as if the runs had been made
+one after the other. A run that measures its own processor time is left out, except in the smoke
+profile, whose times decide nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from harness.running.discovery import all_experiments
 Answer = TypeVar("Answer")
 
 AT_ONCE = 2
-"""Processes, on a machine that has the cores: a simulated campaign holds up to a gigabyte."""
+"""Number of processes on a machine with enough cores. A simulated campaign holds up to a gigabyte.
+"""
 _NICE = 10
-"""By how much they stand back from what is measured."""
+"""Niceness of these processes, so that measurements come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One run, as another process can be told of it."""
+    """One run, as a value that another process can receive."""
 
     experiment: str
     point: Point
@@ -52,31 +53,32 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """What came of it."""
+class RunResult:
+    """The result of one run."""
 
     outcome: Outcome | None
     why: str
-    """The error, where there is no outcome."""
+    """The error, if there is no outcome."""
     started_unix_s: float
     seconds: float
 
 
-class Others(Protocol):
-    """Who makes computed runs for the runner; a context manager. Nothing is started before the
-    first run is asked for."""
+class RunPool(Protocol):
+    """Makes computed runs for the runner; a context manager. The first request starts it."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None: ...
 
-    def submit(self, task: Task) -> Future[Made]:
-        """Ask for one run."""
+    def submit(self, task: Task) -> Future[RunResult]:
+        """Request one run."""
 
 
 def takes(experiment: Experiment) -> bool:
-    """Whether its runs can be made elsewhere: it computes, and another process finds it by its
-    name. Where times count, not those that measure their own (`Scheduling.alone`)."""
+    """Return True if other processes can make the experiment's runs.
+
+    They must compute, and be found by their experiment's name.
+    """
     known = {each.id: each for each in all_experiments()}
     same = (
         experiment.id in known
@@ -85,12 +87,14 @@ def takes(experiment: Experiment) -> bool:
     return same and experiment.origin is not Origin.MEASURED
 
 
-class SideBySide:
-    """Processes of this machine, as `Others`."""
+class ProcessPool:
+    """Processes of this machine."""
 
     def __init__(self, *, stand_back: bool = True) -> None:
-        """``stand_back``: what is measured meanwhile comes first. Where nothing is (no time of the
-        smoke profile decides anything), whoever stands back on a busy machine gets nothing of it.
+        """Create a pool.
+
+        ``stand_back``: give way to measurements. In the smoke profile no time decides anything, and
+        on a busy machine a process that gives way makes no progress.
         """
         self._pool: ProcessPoolExecutor | None = None
         self._nice = _NICE if stand_back else 0
@@ -99,7 +103,7 @@ class SideBySide:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
-        """After an interruption what is under way is not waited for."""
+        """Wait for the requested runs; after an interruption end them."""
         if self._pool is None:
             return
         running = list(self._pool._processes.values()) if kind is not None else []
@@ -107,12 +111,12 @@ class SideBySide:
         for process in running:
             process.terminate()
 
-    def submit(self, task: Task) -> Future[Made]:
-        """Ask for one run."""
+    def submit(self, task: Task) -> Future[RunResult]:
+        """Request one run."""
         return self.do(make, task)
 
     def do(self, function: Callable[..., Answer], *given: object) -> Future[Answer]:
-        """Ask for what a function of a module makes of what another process can be told."""
+        """Call a function of a module in another process."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(
                 min(AT_ONCE, os.cpu_count() or 1),
@@ -125,13 +129,13 @@ class SideBySide:
 
 
 def _begin(nice: int) -> None:
-    """Interruptions are the runner's."""
+    """Ignore interruptions, which the runner handles, and lower the priority."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(nice)
 
 
-def make(task: Task) -> Made:
-    """One run, in the process that this is called in."""
+def make(task: Task) -> RunResult:
+    """Make one run in this process."""
     (experiment,) = (each for each in all_experiments() if each.id == task.experiment)
     started_unix_s, started = time.time(), time.monotonic()
     outcome, why = None, ""
@@ -141,7 +145,7 @@ def make(task: Task) -> Made:
         why = str(error)
     except Exception:
         why = traceback.format_exc()
-    return Made(
+    return RunResult(
         outcome=outcome,
         why=why,
         started_unix_s=started_unix_s,
@@ -149,8 +153,8 @@ def make(task: Task) -> Made:
     )
 
 
-def make_elsewhere(task: Task) -> Made:
-    """One run, on a machine that sees no directory of the harness's."""
+def perform_remotely(task: Task) -> RunResult:
+    """Make one run on a machine that has no directory in common with the harness."""
     with tempfile.TemporaryDirectory() as directory:
         made = make(replace(task, directory=Path(directory)))
         files = sorted(os.listdir(directory))
@@ -161,7 +165,7 @@ def make_elsewhere(task: Task) -> Made:
 
 
 class _Context:
-    """`harness.measurement.Context` without servers, and with nobody who watches."""
+    """A `harness.measurement.Context` without servers and without an observer."""
 
     calibration = None
 

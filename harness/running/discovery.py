@@ -1,4 +1,4 @@
-"""Finds the experiments: every module under ``experiments/`` that defines ``EXPERIMENT``."""
+"""The list of experiments: every module under ``experiments/`` that defines ``EXPERIMENT``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUPS = {
 
 @functools.cache
 def all_experiments() -> Sequence[Experiment]:
-    """Every experiment, by group and then by name."""
+    """Return every experiment, by group and then by name."""
     import experiments
 
     found = []
@@ -55,9 +55,9 @@ def reasons() -> Mapping[str, Mapping[str, str]]:
 
 
 def find(ids: Sequence[str]) -> Sequence[Experiment]:
-    """The experiments with these ids; a group's name stands for all of its experiments.
+    """Return the experiments with these ids; a group's name means all of its experiments.
 
-    Raises `UsageError` for an id that does not exist.
+    Raises `UsageError` for an unknown id.
     """
     known = {experiment.id: experiment for experiment in all_experiments()}
     chosen: dict[str, Experiment] = {}
@@ -76,7 +76,7 @@ def find(ids: Sequence[str]) -> Sequence[Experiment]:
 
 
 def of_group(group: str | None) -> Sequence[Experiment]:
-    """The experiments of one group, or all of them."""
+    """Return the experiments of one group, or all of them."""
     chosen = [e for e in all_experiments() if group in (None, e.group)]
     if not chosen:
         raise UsageError(
@@ -87,8 +87,10 @@ def of_group(group: str | None) -> Sequence[Experiment]:
 
 
 def to_reproduce(group: str | None, profile: Profile) -> Sequence[Experiment]:
-    """The experiments of one group, or all of them, but in the smoke profile those that another
-    one covers."""
+    """Return the experiments that ``reproduce`` runs: all of a group, or of all groups.
+
+    The smoke profile leaves out those that another one covers.
+    """
     chosen = of_group(group)
     if profile is not Profile.SMOKE:
         return chosen
@@ -162,13 +164,13 @@ def _same(value: object, words: str) -> bool:
 
 
 def estimate_s(experiment: Experiment, profile: Profile, repeats: int | None = None) -> float:
-    """Roughly how long the experiment takes on two cores."""
+    """Return the estimated duration of an experiment on two cores."""
     runs = len(experiment.grid[profile]) * (repeats or experiment.measurement.repeats[profile])
     return runs * experiment.measurement.seconds_per_run[profile]
 
 
 def catalogue_markdown() -> str:
-    """The reproduction table of ``experiments/README.md``."""
+    """Return the reproduction table of ``experiments/README.md``."""
     lines = [
         "# Experiments",
         "",

@@ -1,7 +1,7 @@
-"""Runs experiments: short ones first, one record a run, resuming where the last command stopped.
+"""The runner: plans runs, makes them, and keeps one record each.
 
-A run that already has a valid record of the same code, seed, options and machine is not run
-again, so an interrupted command goes on where it was when it is given once more.
+A run with a valid record of the same code, seed, options and machine is not made again, so an
+interrupted command continues when it is given once more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.cluster.base import Cluster, ClusterSpec
 from harness.environment.servers import server_versions
 from harness.errors import EnvironmentFailure, FaultlineError, UsageError
 from harness.experiment import Experiment
-from harness.measurement import Kept, Origin, run_seed
+from harness.measurement import Kept, Measurement, Origin, run_seed
 from harness.results.provenance import (
     describe_commit,
     describe_machine,
@@ -36,17 +36,18 @@ from harness.results.record import (
     OK,
     Attempt,
     Outcome,
+    Point,
     Profile,
     Question,
     Record,
     point_key,
 )
 from harness.results.store import Campaign, RecordStore
-from harness.running.computed import Made, Others, SideBySide, takes
+from harness.running.computed import ProcessPool, RunPool, RunResult, takes
 from harness.running.discovery import estimate_s
 from harness.running.plan import (
-    Ahead,
     Execution,
+    PendingRun,
     PlannedRun,
     RunObserver,
     RunSettings,
@@ -57,18 +58,18 @@ from harness.running.plan import (
 from harness.running.warm_cluster import ClusterPool, keep_logs
 
 LOGS = "logs"
-"""Where a failed run's logs lie beside its record."""
+"""Folder with the logs of a failed run, next to its record."""
 
-LEARNED_FROM = 15
-"""How many of the last runs an estimate rests on."""
+LEARNED_FROM = 5
+"""Number of the last runs of a point behind an estimate."""
 
 ATTEMPTS = 3
-"""How often one command makes a run that stays invalid or in doubt."""
+"""Largest number of attempts at a run that stays invalid or in doubt."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _RunContext:
-    """`harness.measurement.Context` of one run."""
+    """The `harness.measurement.Context` of one run."""
 
     experiment: Experiment
     settings: RunSettings
@@ -78,9 +79,9 @@ class _RunContext:
     observer: RunObserver
     calibration: Mapping[str, Any] | None = None
     engine: str = ""
-    """The live engine that it has measured; empty before and without one."""
+    """Name of the measured live engine; empty before and without one."""
     meanwhile: Callable[[], None] | None = None
-    """Called whenever the run tells how far it is."""
+    """Callback for each progress report of the run."""
 
     @property
     def profile(self) -> Profile:
@@ -127,7 +128,7 @@ class _RunContext:
 
 
 class Runner:
-    """Makes runs and keeps their records."""
+    """Plans and makes runs, and keeps their records."""
 
     def __init__(
         self,
@@ -137,11 +138,14 @@ class Runner:
         *,
         backend: Backend = BACKENDS[DEFAULT],
         hold: Callable[[Path], None] | None = None,
-        others: Callable[[], Others] = SideBySide,
+        others: Callable[[], RunPool] = ProcessPool,
     ) -> None:
-        """``backend``: what ``make_cluster`` makes clusters of. ``hold`` is called with the run
-        directory of the cluster after a run failed, before it is stopped. ``others`` make what is
-        computed."""
+        """Create a runner for one store.
+
+        ``backend``: the kind of cluster that ``make_cluster`` makes. ``hold``: called with the
+        cluster's run directory after a failed run, before the cluster stops. ``others``: makes
+        computed runs.
+        """
         self.store = store
         self._pool = ClusterPool(make_cluster)
         self.observer = observer
@@ -183,7 +187,7 @@ class Runner:
         if not settings.again:
             done = {point_key(r.point, r.repeat) for r in campaign.records if r.settled}
         skipped = self._why_skipped(experiment)
-        seconds = 0.0 if skipped else self.seconds(experiment, settings.profile)
+        seconds = self._durations(experiment.measurement, settings.profile)
         for repeat in range(_repeats(experiment, settings)):
             for point in settings.points(experiment):
                 yield PlannedRun(
@@ -191,7 +195,7 @@ class Runner:
                     point=point,
                     repeat=repeat,
                     done=point_key(point, repeat) in done,
-                    seconds=seconds,
+                    seconds=0.0 if skipped else seconds(point),
                     skipped=skipped,
                     patient=experiment.measurement.scheduling.beside
                     or settings.profile is Profile.SMOKE,
@@ -201,22 +205,25 @@ class Runner:
         refused = self._backend.refusal(experiment.measurement.actions)
         return f"its failures need {refused[0]}: {refused[1]}" if refused else None
 
-    def seconds(self, experiment: Experiment, profile: Profile) -> float:
-        """How long a run takes, roughly: the median of the last ones on machines like this, by
-        whatever code, else what the experiment says of two cores."""
-        took = [
-            record.seconds
-            for record, _ in self.store.read(experiment.measurement.id, self._machine)
-            if record.profile == profile and record.status == OK
-        ]
-        return (
-            median(took[-LEARNED_FROM:])
-            if took
-            else experiment.measurement.seconds_per_run[profile]
-        )
+    def _durations(self, measurement: Measurement, profile: Profile) -> Callable[[Point], float]:
+        """Return the estimated duration of a run, by its point.
+
+        It is the median of the last runs of that point on this machine, whatever their code, else
+        the measurement's own estimate: points of one measurement can differ a hundredfold.
+        """
+        took: dict[str, list[float]] = {}
+        for record, _ in self.store.read(measurement.id, self._machine):
+            if record.profile == profile and record.status == OK:
+                took.setdefault(point_key(record.point, 0), []).append(record.seconds)
+
+        def seconds(point: Point) -> float:
+            last = took.get(point_key(point, 0))
+            return median(last[-LEARNED_FROM:]) if last else measurement.seconds_per_run[profile]
+
+        return seconds
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
-        """What has been measured of an experiment with this code and these settings."""
+        """Return what this code has measured of an experiment with these settings."""
         return self.store.campaign(
             self.question(experiment, settings),
             self.code(experiment),
@@ -227,7 +234,7 @@ class Runner:
         )
 
     def question(self, experiment: Experiment, settings: RunSettings) -> Question:
-        """What these settings ask of an experiment, here."""
+        """Return the question that these settings ask of an experiment on this machine."""
         return Question(
             experiment=experiment.measurement.id,
             profile=settings.profile,
@@ -238,8 +245,11 @@ class Runner:
         )
 
     def code(self, experiment: Experiment) -> str:
-        """The fingerprint of all that a run of it depends on, as it was when this was first asked:
-        this process goes on with the code it has loaded, whatever is edited meanwhile."""
+        """Return the fingerprint of all code that a run depends on.
+
+        It is taken at the first call: this process keeps the code that it has loaded, even if a
+        file is edited meanwhile.
+        """
         if experiment.measurement.id not in self._codes:
             roots = {experiment.measurement.root, *experiment.measurement.chooses}
             if experiment.origin is Origin.MEASURED:
@@ -248,11 +258,11 @@ class Runner:
         return self._codes[experiment.measurement.id]
 
     def _java(self, experiment: Experiment) -> Mapping[str, str]:
-        """Java is found here and pinned nowhere: runs on another one stand in another table."""
+        """Return the version of Java, which is not pinned: other versions fill other tables."""
         return {name: v for name, v in self._servers(experiment).items() if name == "java"}
 
     def _servers(self, experiment: Experiment) -> Mapping[str, str]:
-        """Versions of the servers, where any run and this machine starts them."""
+        """Return the versions of the servers, if a run needs any and this machine starts them."""
         measured = experiment.origin is Origin.MEASURED and self._backend.name.startswith(DEFAULT)
         return server_versions() if measured else {}
 
@@ -269,7 +279,7 @@ class Runner:
         )
 
     def execute(self, runs: Sequence[PlannedRun], settings: RunSettings) -> Sequence[Record]:
-        """Make the runs that are not done yet. Ctrl-C keeps every finished one."""
+        """Make the missing runs. Ctrl-C keeps every finished one."""
         self.observer.planned(runs, seconds_left(runs))
         records: list[Record] = []
         try:
@@ -284,11 +294,14 @@ class Runner:
         self,
         run: PlannedRun,
         settings: RunSettings,
-        ahead: Ahead | None,
+        ahead: PendingRun | None,
         meanwhile: Callable[[], None] | None,
     ) -> Iterator[Record]:
-        """A run that was invalid, or from which less can be said than was asked, is made again, as
-        is one whose servers failed it, once, on new ones; every attempt is recorded."""
+        """Yield the record of every attempt at a run.
+
+        An invalid run is made again, as is one in doubt. A run that its servers failed is made once
+        more, on new ones.
+        """
         for number in range(1, ATTEMPTS + 1):
             if ahead is not None and number == 1:
                 record = self._take(run, settings, ahead)
@@ -304,15 +317,15 @@ class Runner:
     def _calibration(
         self, experiment: Experiment, settings: RunSettings
     ) -> Mapping[str, Any] | None:
-        """`Context.calibration`."""
+        """Return `Context.calibration`."""
         scale = _scale_of(experiment, settings.profile)
         if scale is None:
             return None
         valid = self.campaign(scale, settings).valid
         return valid[0].values if valid else None
 
-    def _take(self, run: PlannedRun, settings: RunSettings, ahead: Ahead) -> Record:
-        """The record of a run that another process has made, or is about to."""
+    def _take(self, run: PlannedRun, settings: RunSettings, ahead: PendingRun) -> Record:
+        """Return the record of a run that another process makes."""
         self._environment_failed = False
         made = ahead.result.result()
         attempt = replace(self._attempt(run, settings), started_unix_s=made.started_unix_s)
@@ -341,7 +354,7 @@ class Runner:
         started = time.monotonic()
         outcome, why = self._measure(run, context)
         attempt = replace(attempt, engine=context.engine)
-        made = Made(
+        made = RunResult(
             outcome=outcome,
             why=why,
             started_unix_s=attempt.started_unix_s,
@@ -349,7 +362,7 @@ class Runner:
         )
         return self._keep(run, attempt, made, scratch)
 
-    def _keep(self, run: PlannedRun, attempt: Attempt, made: Made, scratch: Path) -> Record:
+    def _keep(self, run: PlannedRun, attempt: Attempt, made: RunResult, scratch: Path) -> Record:
         if made.outcome is not None:
             record = Record.completed(attempt, made.outcome, seconds=made.seconds)
         else:
@@ -360,7 +373,7 @@ class Runner:
         return record
 
     def _measure(self, run: PlannedRun, context: _RunContext) -> tuple[Outcome | None, str]:
-        """What came out, or why it failed; after a failure the next run gets a new cluster."""
+        """Return the outcome, or the error; after an error the next run gets a new cluster."""
         self._environment_failed = False
         if run.skipped:
             return Outcome(values={}, skipped=run.skipped), ""
@@ -379,7 +392,7 @@ class Runner:
         return None, why
 
     def _close_after_failure(self, scratch: Path) -> None:
-        """Stop what a failed run left, but keep its logs beside its record."""
+        """Stop the cluster of a failed run, and keep its logs with the record."""
         where = self._pool.run_directory
         if where is not None:
             keep_logs(where, scratch / LOGS)
@@ -394,14 +407,15 @@ def _repeats(experiment: Experiment, settings: RunSettings) -> int:
 
 
 def _scale_of(experiment: Experiment, profile: Profile) -> Experiment | None:
-    """What its grid is multiples of; nothing in the smoke profile, which decides nothing that
-    depends on it."""
+    """Return the experiment that scales the grid of this one; none in the smoke profile."""
     return None if profile is Profile.SMOKE else experiment.scaled_by
 
 
 def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
-    """What keeps nothing warm comes first, in its order; then the runs that can share what is kept
-    warm (`Scheduling.keeps`), one group after the other, each in its order."""
+    """Return the runs in groups with the same warm object (`Scheduling.keeps`).
+
+    Runs without one come first. The groups, and the runs of each, keep their order.
+    """
     opens = [run.experiment.measurement.scheduling.keeps for run in runs]
     keys = [keeps(run.point) if keeps else None for keeps, run in zip(opens, runs, strict=True)]
     order = {key: number for number, key in enumerate(dict.fromkeys([None, *keys]))}
@@ -409,7 +423,7 @@ def _grouped(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
 
 
 def _once(runs: Sequence[PlannedRun]) -> Sequence[PlannedRun]:
-    """Of the runs that several experiments show all but the first are done when they come."""
+    """Mark a run that several experiments show as done in all but the first of them."""
     seen: set[tuple[str, str]] = set()
     planned = []
     for run in runs:
@@ -439,8 +453,10 @@ def _some(names: Sequence[str], most: int = 3) -> str:
 
 
 def _fingerprints(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Options as they stand in a record: files by name and content, so that an edited file is
-    another campaign."""
+    """Return options as a record has them.
+
+    A file is its name and a hash of its content, so an edited file is another campaign.
+    """
     return {name: _fingerprint(value) for name, value in sorted(options.items())}
 
 

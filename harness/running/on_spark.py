@@ -1,10 +1,9 @@
-"""Computed runs made by the executors of a Spark cluster, one Spark job a run.
+"""Computed runs on the executors of a Spark cluster, one Spark job a run.
 
-The runner's side is `SpreadOut`, in the place of the processes of `harness.running.computed`. Run
-as ``python -m harness.running.on_spark`` this is the driver. A run gets the same seeds and code
-wherever it is made, so its outcome is the same; an executor that is lost while it makes one leaves
-it to another executor. Experiments go to the executors as an archive, because images and foreign
-clusters have only what engines need.
+`SparkPool` is the runner's side, in place of the processes of `harness.running.computed`; ``python
+-m harness.running.on_spark`` is the driver. A run gets the same seeds and code everywhere, so its
+outcome is the same. Another executor repeats the run of a lost one. Experiments reach the executors
+as an archive, because images and foreign clusters have only the code that engines need.
 """
 
 from __future__ import annotations
@@ -23,49 +22,49 @@ from typing import TYPE_CHECKING, Any
 
 from harness.child import Child, orders, speaker
 from harness.cluster.spark import spread_settings
-from harness.running.computed import Made, Task, make_elsewhere
+from harness.running.computed import RunResult, Task, perform_remotely
 
 if TYPE_CHECKING:
     from harness.cluster.base import Cluster
 
 JOBS_PER_SLOT = 2
-"""At the same time, so that an executor that has made a run finds the next one waiting."""
+"""Number of jobs per slot, so that an executor finds its next run waiting."""
 LONGEST_RUN_S = 24 * 3600.0
-"""In which none of the runs under way ends. A computed run has no limit of its own."""
+"""Longest wait in which no run finishes. A computed run has no limit of its own."""
 ENDS_WITHIN_S = 30.0
 
 
-class SpreadOut:
+class SparkPool:
     """Computed runs on a Spark cluster, started with the first run and stopped with the block."""
 
     def __init__(self, cluster: Callable[[], AbstractContextManager[Cluster]]) -> None:
-        """``cluster`` opens one that is started already."""
+        """Create a pool; ``cluster`` opens a cluster that is already started."""
         self._open = cluster
         self._closing = ExitStack()
         self._driver: _Driver | None = None
 
-    def __enter__(self) -> SpreadOut:
+    def __enter__(self) -> SparkPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: TracebackType | object) -> None:
-        """After an interruption what is under way is not waited for."""
+        """Wait for the requested runs; after an interruption end them."""
         with self._closing:
             if self._driver is not None:
                 self._driver.stop(within_s=ENDS_WITHIN_S if kind is None else 0)
 
-    def submit(self, task: Task) -> Future[Made]:
-        """Ask for one run. The future raises `EnvironmentFailure` when the driver is lost."""
+    def submit(self, task: Task) -> Future[RunResult]:
+        """Request one run. The future raises `EnvironmentFailure` if the driver is lost."""
         if self._driver is None:
             self._driver = _Driver(self._closing.enter_context(self._open()))
         return self._driver.submit(task)
 
 
 class _Driver:
-    """The Spark application, and what it was asked for."""
+    """The Spark application with the runs requested from it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._place = cluster.scratch("spread")
-        self._asked: list[Future[Made]] = []
+        self._asked: list[Future[RunResult]] = []
         archive = write_archive(self._place / "experiments.zip")
         self._child = Child(
             "harness.running.on_spark",
@@ -79,8 +78,8 @@ class _Driver:
         self._listener = threading.Thread(target=self._listen, name="spread runs", daemon=True)
         self._listener.start()
 
-    def submit(self, task: Task) -> Future[Made]:
-        number, future = len(self._asked), Future[Made]()
+    def submit(self, task: Task) -> Future[RunResult]:
+        number, future = len(self._asked), Future[RunResult]()
         self._asked.append(future)
         path = self._place / f"task-{number}"
         path.write_bytes(pickle.dumps(task))
@@ -105,7 +104,7 @@ class _Driver:
 
 
 def write_archive(path: Path) -> Path:
-    """A zip of the experiments' modules, for Spark to hand to executors."""
+    """Write a zip of the experiments' modules, which Spark hands to executors."""
     import experiments
 
     (package,) = map(Path, experiments.__path__)
@@ -116,7 +115,7 @@ def write_archive(path: Path) -> Path:
 
 
 def main() -> None:
-    """The driver: a job for every order, until the harness hangs up, however it went."""
+    """Run the driver: one job an order, until the harness closes its end."""
     emit = speaker()
     told = orders()
     begin = next(told, None)
@@ -133,9 +132,9 @@ def main() -> None:
         task: Task = pickle.loads(path.read_bytes())
         began_unix_s, began_s = time.time(), time.monotonic()
         try:
-            (made,) = context.parallelize([task], 1).map(make_elsewhere).collect()
+            (made,) = context.parallelize([task], 1).map(perform_remotely).collect()
         except Exception:  # lost executors, four times; or one that cannot load the code
-            made = Made(
+            made = RunResult(
                 outcome=None,
                 why=traceback.format_exc(),
                 started_unix_s=began_unix_s,

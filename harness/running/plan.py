@@ -1,4 +1,4 @@
-"""The runs of one command: what is asked of them, in which order they are made, who watches."""
+"""The runs of one command: settings, order, execution and observers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from harness.errors import UsageError
 from harness.experiment import Experiment
 from harness.results.record import Point, Profile, Record
 from harness.results.store import Campaign, RecordStore
-from harness.running.computed import AT_ONCE, Made, Others, Task, takes
+from harness.running.computed import AT_ONCE, RunPool, RunResult, Task, takes
 from harness.seeds import DEFAULT_SEED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What the user asked for, beside which experiments."""
+    """The user's settings, apart from the choice of experiments."""
 
     profile: Profile = Profile.QUICK
     root_seed: int = DEFAULT_SEED
     repeats: int | None = None
-    """Overrides every experiment's own number of repetitions."""
+    """Number of repetitions, in place of every experiment's own."""
     options: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
-    """Measure anew what already has a valid record."""
+    """True to measure again what has a valid record."""
     only: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     """The points to run, by experiment; without an entry all of its grid."""
 
@@ -84,44 +84,44 @@ def stage_of(experiment: Experiment, cost_s: float, *, smoke: bool) -> Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One run that is to be made, or is already there."""
+    """One run that is to be made, or has a record."""
 
     experiment: Experiment
     point: Point
     repeat: int
     done: bool
     seconds: float
-    """How long it takes, roughly: what it took on this machine if it was made here before."""
+    """Estimated duration, from earlier runs on this machine if there are any."""
     skipped: str | None = None
-    """Why this cluster cannot make it."""
+    """The reason why this cluster cannot make it."""
     patient: bool = False
-    """Whether nothing is decided by how long it takes."""
+    """True if its duration decides nothing."""
 
     @property
     def to_make(self) -> bool:
-        """Whether there is anything to be measured or computed."""
+        """True if there is something to measure or compute."""
         return self.skipped is None and not self.done
 
     @property
     def computed(self) -> bool:
-        """Whether another process may make it, beside others of its kind."""
+        """True if another process may make it, at the same time as others."""
         alone = self.experiment.measurement.scheduling.alone and not self.patient
         return self.to_make and not alone and takes(self.experiment)
 
     @property
     def bears_others(self) -> bool:
-        """Whether computed runs may be made while it is measured."""
+        """True if computed runs may run during it."""
         return self.to_make and self.patient
 
 
 class RunObserver(Protocol):
-    """Whoever watches: the progress display, or nobody."""
+    """An observer of runs: the progress display, or none."""
 
     def planned(self, runs: Sequence[PlannedRun], estimate_s: float) -> None:
-        """What will run, and for how long, roughly."""
+        """Report the plan and its estimated duration."""
 
     def run_started(self, run: PlannedRun) -> None:
-        """A run begins."""
+        """Report the start of a run."""
 
     def stage(
         self,
@@ -130,68 +130,70 @@ class RunObserver(Protocol):
         throughput_per_s: float | None,
         latency_s: float | None,
     ) -> None:
-        """What it does now; numbers where it has any."""
+        """Report the present stage of a run, with numbers if it has any."""
 
     def run_finished(self, run: PlannedRun, record: Record) -> None:
-        """A run has ended, with its record."""
+        """Report the end of a run, with its record."""
 
     def experiment_finished(self, experiment: Experiment, campaign: Campaign) -> None:
-        """All runs of an experiment have ended."""
+        """Report the end of all runs of an experiment."""
 
 
 MEANWHILE_S = 0.3
-"""For how long a measured run whose times decide nothing is kept from what it does, at a time."""
+"""Longest interruption of a smoke run while results of computed runs are taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """A run that another process makes, and where its files go."""
+class PendingRun:
+    """A run that another process makes, and the directory of its files."""
 
     scratch: Path
-    result: Future[Made]
+    result: Future[RunResult]
 
 
 class Maker(Protocol):
-    """Who makes runs and keeps their records."""
+    """The side of the runner that makes runs and keeps their records."""
 
     store: RecordStore
     observer: RunObserver
 
     def campaign(self, experiment: Experiment, settings: RunSettings) -> Campaign:
-        """What has been measured of an experiment."""
+        """Return what has been measured of an experiment."""
 
     def attempts(
         self,
         run: PlannedRun,
         settings: RunSettings,
-        ahead: Ahead | None,
+        ahead: PendingRun | None,
         meanwhile: Callable[[], None] | None,
     ) -> Iterable[Record]:
-        """The records of a run: taken from ``ahead``, or made. ``meanwhile`` is called whenever a
-        run that is made tells how far it is."""
+        """Return the records of a run, taken from ``ahead`` or made.
+
+        ``meanwhile`` is called at each progress report of a run that is made.
+        """
 
 
 class Execution:
-    """One command's runs, in their order, and what other processes make of them meanwhile."""
+    """The runs of one command in their order, and the processes that compute at the same time."""
 
     def __init__(
         self,
         maker: Maker,
         runs: Sequence[PlannedRun],
         settings: RunSettings,
-        others: Others,
+        others: RunPool,
         records: list[Record],
     ) -> None:
-        """``records`` is added to as runs end."""
+        """Prepare the execution; it appends to ``records``."""
         self._maker, self._runs, self._settings = maker, runs, settings
         self._others, self._records = others, records
-        self._ahead: dict[int, Ahead] = {}
-        """By its place among the runs."""
+        self._ahead: dict[int, PendingRun] = {}
+        """Requested runs, by their place among all."""
         self._settled: set[int] = set()
-        """The places of the runs that are done with."""
+        """Places of the runs that need no more work."""
 
     def all(self) -> None:
-        """Make every run that is not done."""
+        """Make every missing run."""
         for number, run in enumerate(self._runs):
             if (run.computed or run.bears_others) and number not in self._ahead:
                 self._begin_others(number)
@@ -202,9 +204,10 @@ class Execution:
             self._settle(number)
 
     def _begin_others(self, first: int) -> None:
-        """Other processes begin with all that is computed from place ``first`` on and has not
-        begun, up to the next run on a cluster that nothing may disturb. One run alone is not worth
-        a process."""
+        """Request the computed runs from place ``first`` to the next undisturbed run.
+
+        A single run is not worth a process.
+        """
         places = [number for number in ahead_of(self._runs, first) if number not in self._ahead]
         for number in places if len(places) > 1 else ():
             run, scratch = self._runs[number], self._maker.store.scratch()
@@ -217,10 +220,10 @@ class Execution:
                 options=options_for(run.experiment, self._settings.options),
                 directory=scratch,
             )
-            self._ahead[number] = Ahead(scratch, self._others.submit(task))
+            self._ahead[number] = PendingRun(scratch, self._others.submit(task))
 
     def _settle(self, number: int) -> None:
-        """Make or take a run that is not done, and tell when its experiment has ended."""
+        """Make or take a missing run, and report the end of its experiment."""
         run = self._runs[number]
         if not run.done:
             brief = self._settings.profile is Profile.SMOKE and run.bears_others
@@ -234,7 +237,7 @@ class Execution:
             self._maker.observer.experiment_finished(run.experiment, campaign)
 
     def _take_what_is_there(self) -> None:
-        """While a measured run waits: what others have made by now, for a moment."""
+        """Take finished results for a moment, while a measured run waits."""
         until = time.monotonic() + MEANWHILE_S
         for number, ahead in self._ahead.items():
             if number not in self._settled and ahead.result.done():
@@ -244,14 +247,12 @@ class Execution:
 
 
 def seconds_left(runs: Sequence[PlannedRun]) -> float:
-    """How long it takes to make what is not done, roughly; what is computed by several processes
-    at a time."""
+    """Return the estimated duration of the missing runs, some of them made in parallel."""
     return sum(run.seconds / (AT_ONCE if run.computed else 1) for run in runs if not run.done)
 
 
 def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
-    """The places of what other processes may make, from ``first`` to the next run that nothing may
-    disturb."""
+    """Return the places of computed runs from ``first`` to the next undisturbed run."""
     found = []
     for number in range(first, len(runs)):
         run = runs[number]
@@ -263,7 +264,7 @@ def ahead_of(runs: Sequence[PlannedRun], first: int) -> Sequence[int]:
 
 
 def options_for(experiment: Experiment, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of the user's options those that the experiment understands."""
+    """Return the user's options that the experiment accepts."""
     return {
         name: value for name, value in options.items() if name in experiment.measurement.accepts
     }

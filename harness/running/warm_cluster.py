@@ -1,4 +1,4 @@
-"""The cluster that was used last, kept warm between runs, and the logs of one that failed."""
+"""The last used cluster, kept warm between runs, and the logs of a failed one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from harness.measurement import Kept
 from harness.text import Notify
 
 LOG_ENDINGS, LOG_BYTES = (".log", ".out", ".err"), 1_000_000
-"""Which files are logs, and how much of one is kept."""
+"""Patterns of log files, and the number of bytes that are kept of one."""
 
 
 class ClusterPool:
-    """Keeps the cluster that was used last warm, and what runs on it, because starting them takes
-    many seconds."""
+    """Keeps the last used cluster warm with what runs on it: a start takes many seconds."""
 
     def __init__(self, make: Callable[[ClusterSpec], Cluster]) -> None:
         self._make = make
@@ -29,11 +28,11 @@ class ClusterPool:
 
     @property
     def run_directory(self) -> Path | None:
-        """Of the cluster that is up."""
+        """Run directory of the cluster that is up."""
         return None if self._cluster is None else self._cluster.run_directory
 
     def get(self, spec: ClusterSpec, report: Notify) -> Cluster:
-        """A running cluster of that shape with every node alive."""
+        """Return a running cluster of that shape with every node alive."""
         if (warm := self._cluster) is not None:
             try:
                 if self._made_ready(warm, spec, report):
@@ -47,7 +46,7 @@ class ClusterPool:
         return cluster
 
     def _made_ready(self, warm: Cluster, spec: ClusterSpec, report: Notify) -> bool:
-        """Whether the warm cluster has that shape, or could be given it."""
+        """Return True if the warm cluster has that shape or can take it."""
         if warm.spec != spec:
             self._let_go()
             return warm.reshape(spec, report)
@@ -62,7 +61,7 @@ class ClusterPool:
         check: Callable[[Kept], None],
         report: Notify,
     ) -> Kept:
-        """What runs on the cluster under ``key``: the same as last time, if it is of use still."""
+        """Return the object under ``key``: the one of the last run if it is still of use."""
         if self._kept is not None and self._kept[0] == key:
             kept: Kept = self._kept[1]
             try:
@@ -81,7 +80,7 @@ class ClusterPool:
         self._closing.close()
 
     def close(self) -> None:
-        """Stop what is running."""
+        """Stop the cluster and what runs on it."""
         cluster, self._cluster = self._cluster, None
         try:
             self._let_go()

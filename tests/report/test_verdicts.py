@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from harness.claims import Claim, Finding, found, invariant
 from harness.cli.measure import exit_code
@@ -262,7 +263,8 @@ def test_the_report_is_one_file_with_every_verdict(
     }
     assert set(documents[0]) == {
         "experiment", "figure", "paper", "kind", "text", "held", "measured", "why", "profile",
-        "machine_name", "engines", "id", "rule",
+        "machine_name", "engines", "id", "rule", "verdict", "post_hoc", "samples", "interval",
+        "runs", "commits",
     }  # fmt: skip
     assert (tmp_path / "report" / "data" / "stock-toy.csv").exists()
 
@@ -307,14 +309,16 @@ def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_en
 
     monkeypatch.setattr(build, "picture", picture)
 
-    def process(function: Callable[..., build.Picture], *given: object) -> Future[build.Picture]:
-        asked: Future[build.Picture] = Future()
+    def process(function: Callable[..., build.Attempt], *given: object) -> Future[build.Attempt]:
+        asked: Future[build.Attempt] = Future()
         asked.set_result(("svg+xml", b"<svg>elsewhere</svg>"))
-        assert function(*pickle.loads(pickle.dumps(given)))[0] == "svg+xml"
+        made = function(*pickle.loads(pickle.dumps(given)))
+        assert isinstance(made, tuple)
+        assert made[0] == "svg+xml"
         return asked
 
-    def ended(*_: object) -> Future[build.Picture]:
-        asked: Future[build.Picture] = Future()
+    def ended(*_: object) -> Future[build.Attempt]:
+        asked: Future[build.Attempt] = Future()
         assert asked.cancel()
         return asked
 
@@ -326,6 +330,38 @@ def test_a_figure_may_be_drawn_by_another_process_and_is_drawn_here_when_that_en
         text = text_of(writer.write())
         assert drawn == ["stock/toy"], "once, for this page or by that process"
         assert ("data:image/svg+xml;base64,PHN2Zz5lbHNld2" in text) is (elsewhere is process)
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_message_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdicts and every other figure of the directory stay."""
+
+    def broken(frame: pd.DataFrame, figure: Figure) -> None:
+        raise IndexError("there is only one depth")
+
+    bad = replace(toy(identifier="stock/bad"), draw=broken)
+    monkeypatch.setattr(build, "all_experiments", lambda: [bad, toy()])
+    store = RecordStore(tmp_path)
+    make(store, bad, toy(), settings=QUICK)
+    text = text_of(build.write_report(store))
+    assert "there is only one depth" in text
+    assert text.count("data:image") == 1
+    assert text.count("y rises with x") >= 2
+
+
+def test_the_command_that_measures_again_has_the_options_of_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "my orders.py"
+    mine.write_text("")
+    experiment = toy(accepts=frozenset({"workload"}))
+    monkeypatch.setattr(build, "all_experiments", lambda: [experiment])
+    store = RecordStore(tmp_path / "results")
+    make(store, experiment, settings=replace(QUICK, options={"workload": mine}))
+    text = text_of(build.write_report(store))
+    assert f"--workload &#39;{mine}&#39;" in text
+    assert f"own workload {mine}" in text
 
 
 def test_the_report_shows_what_a_command_asked_for(

@@ -17,7 +17,7 @@ from harness.report.verdicts import assess
 from harness.results.provenance import ROOT
 from harness.results.record import Profile
 from harness.results.store import RecordStore
-from harness.running.computed import Made, Task, make
+from harness.running.computed import RunResult, Task, make
 from harness.running.discovery import (
     GROUPS,
     all_experiments,
@@ -52,7 +52,7 @@ def test_an_experiment_is_described_for_every_profile(experiment: Experiment) ->
 
 
 class Here:
-    """A `harness.running.computed.Others` without processes, which would start too slowly."""
+    """A `harness.running.computed.RunPool` without processes, which would start too slowly."""
 
     def __enter__(self) -> Self:
         return self
@@ -60,9 +60,9 @@ class Here:
     def __exit__(self, *_: object) -> None:
         """Nothing is running."""
 
-    def submit(self, task: Task) -> Future[Made]:
-        """Made at once."""
-        made: Future[Made] = Future()
+    def submit(self, task: Task) -> Future[RunResult]:
+        """RunResult at once."""
+        made: Future[RunResult] = Future()
         made.set_result(make(task))
         return made
 

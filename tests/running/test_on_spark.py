@@ -19,10 +19,10 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.measurement import Context
 from harness.results.record import Outcome, Point, Profile, Record
 from harness.results.store import RecordStore
-from harness.running.computed import Others, SideBySide, Task, make_elsewhere
+from harness.running.computed import ProcessPool, RunPool, Task, perform_remotely
 from harness.running.discovery import find
 from harness.running.execution import Runner
-from harness.running.on_spark import SpreadOut, write_archive
+from harness.running.on_spark import SparkPool, write_archive
 from harness.running.plan import RunSettings
 from tests.simulator.test_spread import Alone
 from tests.toys import Watcher, changed
@@ -31,7 +31,7 @@ SMOKE = RunSettings(profile=Profile.SMOKE)
 COMPUTED = ("intervals/single-process", "intervals/node-count", "ppa/incremental-recovery")
 
 
-def made_by(others: Callable[[], Others], out: Path) -> tuple[list[Record], list[pd.DataFrame]]:
+def made_by(others: Callable[[], RunPool], out: Path) -> tuple[list[Record], list[pd.DataFrame]]:
     """Records of all runs in their order, and every table beside them."""
 
     def no_cluster(spec: ClusterSpec) -> Cluster:
@@ -60,8 +60,8 @@ def test_the_same_points_give_the_same_outcomes(tmp_path: Path) -> None:
         yield cast(Cluster, Alone(place, find_java().home))
         ended.append(True)
 
-    there, their_tables = made_by(partial(SpreadOut, cluster), tmp_path / "there")
-    here, our_tables = made_by(SideBySide, tmp_path / "here")
+    there, their_tables = made_by(partial(SparkPool, cluster), tmp_path / "there")
+    here, our_tables = made_by(ProcessPool, tmp_path / "here")
     assert ended == [True]
     assert len(there) >= len(COMPUTED)
     assert [(r.experiment, r.point, r.repeat, r.status, r.values) for r in there] == [
@@ -83,7 +83,7 @@ def test_a_driver_that_is_lost_ends_the_command_with_its_last_words(tmp_path: Pa
         yield cast(Cluster, Alone(place, tmp_path / "no-java"))
 
     with pytest.raises(EnvironmentFailure, match="the driver of spread runs") as caught:
-        made_by(partial(SpreadOut, cluster), tmp_path / "out")
+        made_by(partial(SparkPool, cluster), tmp_path / "out")
     assert "without --spread" in caught.value.remedy
 
 
@@ -107,7 +107,7 @@ def test_files_of_a_run_elsewhere_are_not_lost_in_silence(
         options={},
         directory=tmp_path,
     )
-    assert make_elsewhere(task).outcome is not None
+    assert perform_remotely(task).outcome is not None
 
     def writes(point: Point, context: Context) -> Outcome:
         (context.directory / "story.txt").write_text("long")
@@ -115,7 +115,7 @@ def test_files_of_a_run_elsewhere_are_not_lost_in_silence(
 
     other = changed(experiment, run=writes)
     monkeypatch.setattr("harness.running.computed.all_experiments", lambda: [other])
-    made = make_elsewhere(task)
+    made = perform_remotely(task)
     assert made.outcome is None
     assert "story.txt" in made.why
     assert list(tmp_path.iterdir()) == [], "it had a place of its own"
