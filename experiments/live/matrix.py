@@ -108,8 +108,10 @@ SCALES: Mapping[Profile, Scale] = {
 
 
 def run(point: Point, context: Context) -> Outcome:
-    """The cells of one workload under one scheme: a twin, and the same input once for each model
-    of failure, each with its truth."""
+    """Measure the cells of one workload under one scheme.
+
+    A twin, and the same input once for each model of failure, each with its truth.
+    """
     name, contender = str(point["workload"]), CONTENDERS[str(point["scheme"])]
     scale = SCALES[context.profile]
     wanted, plan = _wanted(name, contender, scale, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -36,9 +37,9 @@ def failing(experiment: Experiment, table: Tables) -> set[str]:
     return {name for name, value in held(experiment, table).items() if value is False}
 
 
-def on_a_part(experiment: Experiment, table: Tables) -> set[bool | None]:
+def on_a_part(experiment: Experiment, table: Tables) -> Sequence[Verdict]:
     """Return the verdicts on the table of an incomplete campaign."""
-    return {verdict.held for verdict in verdicts(experiment, table, "a part")}
+    return verdicts(experiment, table, "a part")
 
 
 def all_hold(experiment: Experiment, table: Tables) -> bool:
@@ -47,9 +48,10 @@ def all_hold(experiment: Experiment, table: Tables) -> bool:
 
 
 def panels(experiment: Experiment, table: Tables) -> list[Any]:
-    """Draw the figure as the report does, and return its axes."""
+    """Draw the figure, without the slow search for a layout, and return its axes."""
     with styled():
         figure = new_figure(experiment.figure_size_in)
         experiment.draw(table, figure)
-        figure.canvas.draw()
+        figure.set_layout_engine("none")
+        figure.draw_without_rendering()
     return list(figure.axes)
