@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -263,6 +264,11 @@ def grid(rates: Sequence[int]) -> list[Point]:
 
 
 def by_mechanism(frame: pd.DataFrame, value: str) -> Mapping[str, pd.Series]:
-    """Of a table with ``mechanism`` and ``rate``: each mechanism's ``value`` by rate."""
+    """Return each mechanism's ``value`` by rate, from a table with ``mechanism`` and ``rate``."""
     wide = frame.pivot_table(index="rate", columns="mechanism", values=value)
     return {str(name): wide[name] for name in wide.columns}
+
+
+def mean_of(frame: pd.DataFrame, value: str) -> dict[str, Any]:
+    """Return each mechanism's mean over the rates."""
+    return {name: float(each.mean()) for name, each in by_mechanism(frame, value).items()}

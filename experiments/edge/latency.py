@@ -7,7 +7,7 @@ whose replicas are badly placed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import LOOKS, MECHANISMS, RATES
 from experiments.edge._runs import FAILURE_S, RECOVERY_S
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, all_of, at_most, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.measurement import Context, Measurement, Origin
@@ -79,7 +79,7 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     rates = sorted(table["rate"].unique())
     for axes, (panel, title) in zip(panels, PANELS.items(), strict=True):
         for number, name in enumerate(MECHANISMS):
-            rows = table[table["mechanism"] == name].set_index("rate").loc[rates]
+            rows = table[table["mechanism"] == name].set_index("rate").reindex(rates)
             mean, low, high = (rows[f"{panel}{part}_s"].to_numpy() for part in ("", "_p5", "_p95"))
             spread = [np.maximum(mean - low, 0), np.maximum(high - mean, 0)]
             axes.bar(
@@ -94,62 +94,98 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _runs.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """The groups of the paper, in both panels."""
+def _overall(table: pd.DataFrame) -> dict[str, Any]:
+    """Return each mechanism's mean over the rates, in seconds."""
+    return _runs.mean_of(table, "overall_s")
+
+
+def _alike(id: str, one: str, other: str, because: str | None = None) -> Claim:  # noqa: A002
+    text = f"Overall latency of {one} is similar to that of {other}"
+
+    @paper(id, text, because=because)
+    def alike(table: pd.DataFrame) -> Finding:
+        means = _overall(table)
+        apart = abs(means[one] / means[other] - 1)
+        return at_most(apart, ALIKE, **{one: means[one], other: means[other]}, apart=apart)
+
+    return alike
+
+
+@paper("fast", "Overall latency of RPPG+RAS and full-rep+DRA is around 2.5 s")
+def fast(table: pd.DataFrame) -> Finding:
+    means, paper_s = _overall(table), PAPER_S["fast"]
+    near = [abs(means[name] - paper_s) <= 1 for name in ("RPPG+RAS", "full-rep+DRA")]
+    return found(all_of(near), **means, paper_s=paper_s, tolerance_s=1)
+
+
+@paper(
+    "slow",
+    "Overall latency of ck-only+DRA and RPPG+DRA is around 5 s or higher",
+    because="Without a failure a result takes as long here as under RPPG+RAS; the outage adds to "
+    "the mean the results that it delays. The mean over the rates stays below 5 s, and the higher "
+    "rates are near or above. What a node can take is not in the paper and is chosen.",
+)
+def slow(table: pd.DataFrame) -> Finding:
+    means, paper_s = _overall(table), PAPER_S["slow"]
+    least = min(means["ck-only+DRA"], means["RPPG+DRA"])
+    return found(least >= paper_s - 1, **means, paper_s=paper_s, tolerance_s=1)
+
+
+@paper(
+    "slower",
+    "ck-only+DRA and RPPG+DRA are slower than RPPG+RAS (relative reading)",
+    because="ck-only+DRA is; RPPG+DRA is not: the replica of one of the two aggregators takes over "
+    "at once, as Fig. 5b has it, so half of the results have no delay.",
+)
+def slower(table: pd.DataFrame) -> Finding:
+    means = _overall(table)
+    least = min(means["ck-only+DRA"], means["RPPG+DRA"])
+    factors: dict[str, Any] = {"needed_factor": TWICE, "paper_factor": 2}
+    return found(least >= TWICE * means["RPPG+RAS"], **means, **factors)
+
+
+@paper(
+    "recovery-above-5",
+    "During recovery all but RPPG+RAS rise above 5 s, even full-rep+DRA",
+    because="A replica takes over as soon as the failure is detected, so full replication has "
+    "nothing to restore. It becomes slower only at the highest rate, where all replicas together "
+    "take more than the nodes have. It is not where the replicas are: both aggregators' are on a "
+    "living node. Why full replication was slow in the paper is not said there, and not known.",
+)
+def recovery_above_5(table: pd.DataFrame) -> Finding:
+    during = _runs.mean_of(table, "recovery_s")
+    above = [(during[name] > PAPER_S["slow"]) == (name != "RPPG+RAS") for name in MECHANISMS]
+    return found(all_of(above), **during, paper_s=PAPER_S["slow"])
+
+
+@paper("ras-lowest", "During recovery RPPG+RAS has the lowest latency and rises least")
+def ras_lowest(table: pd.DataFrame) -> Finding:
     overall = _runs.by_mechanism(table, "overall_s")
     recovery = _runs.by_mechanism(table, "recovery_s")
-    means = {name: float(values.mean()) for name, values in overall.items()}
-    during = {name: float(values.mean()) for name, values in recovery.items()}
+    during = _runs.mean_of(table, "recovery_s")
     rise = {name: float((recovery[name] / overall[name]).mean()) for name in MECHANISMS}
-    return [
-        _alike("RPPG+RAS", "full-rep+DRA", means),
-        _alike("ck-only+DRA", "RPPG+DRA", means),
-        Verdict(
-            text="Overall latency of RPPG+RAS and full-rep+DRA is around 2.5 s",
-            kind=ClaimKind.PAPER,
-            held=all(abs(means[n] - PAPER_S["fast"]) <= 1 for n in ("RPPG+RAS", "full-rep+DRA")),
-            measured={**means, "paper_s": PAPER_S["fast"], "tolerance_s": 1},
-        ),
-        Verdict(
-            text="Overall latency of ck-only+DRA and RPPG+DRA is around 5 s or higher",
-            kind=ClaimKind.PAPER,
-            held=min(means["ck-only+DRA"], means["RPPG+DRA"]) >= PAPER_S["slow"] - 1,
-            measured={**means, "paper_s": PAPER_S["slow"], "tolerance_s": 1},
-        ),
-        Verdict(
-            text="ck-only+DRA and RPPG+DRA are slower than RPPG+RAS (relative reading)",
-            kind=ClaimKind.PAPER,
-            held=min(means["ck-only+DRA"], means["RPPG+DRA"]) >= TWICE * means["RPPG+RAS"],
-            measured={**means, "needed_factor": TWICE, "paper_factor": 2},
-        ),
-        Verdict(
-            text="During recovery all but RPPG+RAS rise above 5 s, even full-rep+DRA",
-            kind=ClaimKind.PAPER,
-            held=all(
-                (during[name] > PAPER_S["slow"]) == (name != "RPPG+RAS") for name in MECHANISMS
-            ),
-            measured={**during, "paper_s": PAPER_S["slow"]},
-        ),
-        Verdict(
-            text="During recovery RPPG+RAS has the lowest latency and rises least",
-            kind=ClaimKind.PAPER,
-            held=bool(
-                min(during, key=lambda name: during[name]) == "RPPG+RAS"
-                and min(rise, key=lambda name: rise[name]) == "RPPG+RAS"
-            ),
-            measured={**during, "rise_over_the_whole_run": rise},
-        ),
-    ]
+    least = [min(each, key=each.__getitem__) == "RPPG+RAS" for each in (during, rise)]
+    return found(all_of(least), **during, rise_over_the_whole_run=rise)
 
 
-def _alike(one: str, other: str, means: dict[str, float]) -> Verdict:
-    apart = abs(means[one] / means[other] - 1)
-    return Verdict(
-        text=f"Overall latency of {one} is similar to that of {other}",
-        kind=ClaimKind.PAPER,
-        held=apart <= ALIKE,
-        measured={one: means[one], other: means[other], "apart": apart, "tolerance": ALIKE},
-    )
+CLAIMS = [
+    _alike("ras-like-full", "RPPG+RAS", "full-rep+DRA"),
+    _alike(
+        "ck-like-rppg",
+        "ck-only+DRA",
+        "RPPG+DRA",
+        because="DRA leaves one of the two aggregators' replicas on its primary's node, where it "
+        "dies with it, and one elsewhere. That is what makes Fig. 5b's throughput drop to half, "
+        "and so half of the results is not late. With checkpoints alone all of them are. Both "
+        "sentences of the paper together would need that the results of a living replica are as "
+        "late as those that are restored.",
+    ),
+    fast,
+    slow,
+    slower,
+    recovery_above_5,
+    ras_lowest,
+]
 
 
 EXPERIMENT = Experiment(
@@ -163,7 +199,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *_deployment.NOTES,
         *_runs.NOTES,

@@ -18,7 +18,7 @@ import pandas as pd
 
 from experiments.edge import _deployment, prediction
 from experiments.edge._deployment import MASTER
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, found, hypothesis
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, BLUE, GREEN, ORANGE, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -177,33 +177,38 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"computed from LANL's records; mean of {int(table['count'].max())} assignments")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Whether the readings matter, where."""
-    left = table.pivot_table(index=["gateways", "budget"], columns="reading", values="left_s")
-    apart = {
-        name: float((left[name] / left[PRINTED] - 1).abs().mean())
-        for name in READINGS
-        if name != PRINTED
-    }
+def _left(table: pd.DataFrame) -> pd.DataFrame:
+    return table.pivot_table(index=["gateways", "budget"], columns="reading", values="left_s")
+
+
+@hypothesis("changes-little", "How equation 1 is read changes little of what RPPG leaves at risk")
+def changes_little(table: pd.DataFrame) -> Finding:
+    left = _left(table)
+    others = [name for name in READINGS if name != PRINTED]
+    apart = {name: float((left[name] / left[PRINTED] - 1).abs().mean()) for name in others}
     same = table.groupby("reading")["same"].mean()
-    return [
-        Verdict(
-            text="How equation 1 is read changes little of what RPPG leaves at risk",
-            kind=ClaimKind.HYPOTHESIS,
-            held=max(apart.values()) <= SLIGHT,
-            measured={
-                "mean_change": apart,
-                "tolerance": SLIGHT,
-                "same_choice": {str(name): float(share) for name, share in same.items()},
-            },
-        ),
-        Verdict(
-            text="Planning by both things leaves no more than planning by the printed equation",
-            kind=ClaimKind.HYPOTHESIS,
-            held=bool((left["both"] <= left[PRINTED] * (1 + 1e-9)).all()),
-            measured={"mean_gain": float((1 - left["both"] / left[PRINTED]).mean())},
-        ),
-    ]
+    return found(
+        max(apart.values()) <= SLIGHT,
+        mean_change=apart,
+        tolerance=SLIGHT,
+        same_choice={str(name): float(share) for name, share in same.items()},
+    )
+
+
+@hypothesis(
+    "both-no-worse",
+    "Planning by both things leaves no more than planning by the printed equation",
+    because="RPPG takes the riskiest tasks first and does not ask what a replica costs. With truer "
+    "times it puts larger tasks first, for which fewer fit the budget, so a better estimate may "
+    "leave a little more. With replicas of equal cost it could not.",
+)
+def both_no_worse(table: pd.DataFrame) -> Finding:
+    left = _left(table)
+    gain = float((1 - left["both"] / left[PRINTED]).mean())
+    return every(left["both"] <= left[PRINTED] * (1 + 1e-9), mean_gain=gain)
+
+
+CLAIMS = [changes_little, both_no_worse]
 
 
 EXPERIMENT = Experiment(
@@ -214,7 +219,7 @@ EXPERIMENT = Experiment(
     statement="The recovery time has the way to the store in it, and the size of the checkpoint.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *_deployment.NOTES,
         "The store is on a gateway, and an aggregator's state holds 30 s of its input, so that "

@@ -7,14 +7,14 @@ ck-only+DRA, but more network than ck-only+DRA and RPPG+DRA, since its replicas 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import MECHANISMS, RATES, line
 from experiments.edge._runs import INPUT_S
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, all_of, every, found, paper
 from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.measurement import Context, Measurement, Origin
@@ -87,46 +87,40 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, f"{_runs.STAMP}; processor and memory from declared demands")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Who takes most, and by how much."""
-    cores, memory, network = (_runs.by_mechanism(table, measure) for measure in MEASURES)
-    others = [name for name in MECHANISMS if name != "full-rep+DRA"]
-    more = max(float((cores["full-rep+DRA"] / cores[name]).max() - 1) for name in others)
-    apart = float((cores["RPPG+RAS"] / cores["ck-only+DRA"] - 1).abs().max())
-    highest = {
-        label: all(bool((found["full-rep+DRA"] > found[name]).all()) for name in others)
-        for label, found in (("processor", cores), ("memory", memory), ("network", network))
-    }
-    far = {name: float(values.mean()) for name, values in network.items()}
-    return [
-        Verdict(
-            text="full-rep+DRA takes the most processor, memory and network",
-            kind=ClaimKind.PAPER,
-            held=all(highest.values()),
-            measured=highest,
-        ),
-        Verdict(
-            text="full-rep+DRA takes as much as 40 % more cores than the others",
-            kind=ClaimKind.PAPER,
-            held=0.2 <= more <= 0.6,
-            measured={"most_above": more, "paper": UP_TO, "accepted": [0.2, 0.6]},
-        ),
-        Verdict(
-            text="RPPG+RAS takes about as many cores as ck-only+DRA",
-            kind=ClaimKind.PAPER,
-            held=apart <= ALIKE,
-            measured={"apart": apart, "tolerance": ALIKE},
-        ),
-        Verdict(
-            text="RPPG+RAS takes more network than ck-only+DRA and RPPG+DRA",
-            kind=ClaimKind.PAPER,
-            held=all(
-                bool((network["RPPG+RAS"] > network[name]).all())
-                for name in ("ck-only+DRA", "RPPG+DRA")
-            ),
-            measured={"mean_kb_per_s": far},
-        ),
-    ]
+OTHERS = [name for name in MECHANISMS if name != "full-rep+DRA"]
+
+
+@paper("full-most", "full-rep+DRA takes the most processor, memory and network")
+def full_most(table: pd.DataFrame) -> Finding:
+    highest: dict[str, Any] = {}
+    for measure in MEASURES:
+        used = _runs.by_mechanism(table, measure)
+        highest[measure] = all_of(all_of(used["full-rep+DRA"] > used[name]) for name in OTHERS)
+    return every(highest, **highest)
+
+
+@paper("forty-percent", "full-rep+DRA takes as much as 40 % more cores than the others")
+def forty_percent(table: pd.DataFrame) -> Finding:
+    cores = _runs.by_mechanism(table, "cores")
+    more = max(float((cores["full-rep+DRA"] / cores[name]).max() - 1) for name in OTHERS)
+    return found(0.2 <= more <= 0.6, most_above=more, paper=UP_TO, accepted=[0.2, 0.6])
+
+
+@paper("ras-like-ck", "RPPG+RAS takes about as many cores as ck-only+DRA")
+def ras_like_ck(table: pd.DataFrame) -> Finding:
+    cores = _runs.by_mechanism(table, "cores")
+    apart = (cores["RPPG+RAS"] / cores["ck-only+DRA"] - 1).abs()
+    return every(apart <= ALIKE, apart=float(apart.max()), tolerance=ALIKE)
+
+
+@paper("ras-more-network", "RPPG+RAS takes more network than ck-only+DRA and RPPG+DRA")
+def ras_more_network(table: pd.DataFrame) -> Finding:
+    network = _runs.by_mechanism(table, "network_kb_per_s")
+    more = [all_of(network["RPPG+RAS"] > network[name]) for name in ("ck-only+DRA", "RPPG+DRA")]
+    return every(more, mean_kb_per_s=_runs.mean_of(table, "network_kb_per_s"))
+
+
+CLAIMS = [full_most, forty_percent, ras_like_ck, ras_more_network]
 
 
 EXPERIMENT = Experiment(
@@ -140,7 +134,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *_deployment.NOTES,
         *_runs.NOTES,

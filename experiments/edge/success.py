@@ -13,7 +13,7 @@ import pandas as pd
 from experiments.edge import _deployment, _runs
 from experiments.edge._deployment import GATEWAYS, MECHANISMS, RATES, line
 from experiments.edge._runs import FAILURE_S, INPUT_S, TIMEOUT_S
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, every, found, invariant, paper
 from harness.experiment import Experiment
 from harness.figures.style import stamp
 from harness.measurement import Context, Measurement, Origin
@@ -90,53 +90,56 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, _runs.STAMP)
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Who loses how much; every tuple comes out in the end."""
-    ended = _means(table, "success")
-    timely = _means(table, "success_in_time")
-    slow = _means(table, "slow_seconds")
-    return [
-        Verdict(
-            text="In the end every tuple is processed, under every mechanism",
-            kind=ClaimKind.INVARIANT,
-            held=bool(
-                (table["success"] >= 1 - 1e-9).all() and (table["success"] <= 1 + 1e-9).all()
-            ),
-            measured=ended,
-        ),
-        Verdict(
-            text="RPPG+RAS and full-rep+DRA process 100 % in time",
-            kind=ClaimKind.PAPER,
-            held=min(timely["RPPG+RAS"], timely["full-rep+DRA"]) >= WHOLE,
-            measured={**timely, "needed": WHOLE},
-        ),
-        Verdict(
-            text="RPPG+DRA processes around 95 % in time",
-            kind=ClaimKind.PAPER,
-            held=abs(timely["RPPG+DRA"] - 0.95) <= NEAR,
-            measured={"share": timely["RPPG+DRA"], "paper": 0.95, "tolerance": NEAR},
-        ),
-        Verdict(
-            text="ck-only+DRA processes around 80 % in time",
-            kind=ClaimKind.PAPER,
-            held=abs(timely["ck-only+DRA"] - 0.8) <= NEAR,
-            measured={"share": timely["ck-only+DRA"], "paper": 0.8, "tolerance": NEAR},
-        ),
-        Verdict(
-            text="RPPG+RAS and full-rep+DRA match the input rate; the other two are lower",
-            kind=ClaimKind.PAPER,
-            held=bool(
-                max(slow["RPPG+RAS"], slow["full-rep+DRA"]) < 1
-                and min(slow["ck-only+DRA"], slow["RPPG+DRA"]) >= 1
-            ),
-            measured={"seconds_below_the_input_rate": slow, "tolerance": NEAR},
-        ),
-    ]
+@invariant("all-in-the-end", "In the end every tuple is processed, under every mechanism")
+def all_in_the_end(table: pd.DataFrame) -> Finding:
+    return every((table["success"] - 1).abs() <= 1e-9, **_runs.mean_of(table, "success"))
 
 
-def _means(table: pd.DataFrame, value: str) -> dict[str, float]:
-    found = _runs.by_mechanism(table, value)
-    return {name: float(values.mean()) for name, values in found.items()}
+@paper(
+    "hundred-percent",
+    "RPPG+RAS and full-rep+DRA process 100 % in time",
+    because="RPPG+RAS does at every rate, and so does full replication at all but the highest. "
+    "There its replicas take more than the nodes have, and some of the results are late.",
+)
+def hundred_percent(table: pd.DataFrame) -> Finding:
+    timely = _runs.mean_of(table, "success_in_time")
+    return found(min(timely["RPPG+RAS"], timely["full-rep+DRA"]) >= WHOLE, **timely, needed=WHOLE)
+
+
+def _around(id: str, name: str, share: float, because: str | None = None) -> Claim:  # noqa: A002
+    text = f"{name} processes around {share:.0%} in time".replace("%", " %")
+    return paper(id, text, because=because).near(
+        lambda table: _runs.mean_of(table, "success_in_time")[name], share, NEAR
+    )
+
+
+@paper(
+    "match-rate",
+    "RPPG+RAS and full-rep+DRA match the input rate; the other two are lower",
+    because="RPPG+RAS does. Under full replication the results of the second of the failure come a "
+    "little later, and at the highest rate its replicas overload the nodes for some seconds.",
+)
+def match_rate(table: pd.DataFrame) -> Finding:
+    slow = _runs.mean_of(table, "slow_seconds")
+    matched = max(slow["RPPG+RAS"], slow["full-rep+DRA"]) < 1
+    lower = min(slow["ck-only+DRA"], slow["RPPG+DRA"]) >= 1
+    return found(matched and lower, seconds_below_the_input_rate=slow, tolerance=NEAR)
+
+
+CLAIMS = [
+    all_in_the_end,
+    hundred_percent,
+    _around("rppg-dra-95", "RPPG+DRA", 0.95),
+    _around(
+        "ck-only-80",
+        "ck-only+DRA",
+        0.8,
+        because="At the higher rates half of the minute is late, because the nodes have little "
+        "left to catch up with after the outage; below that it is about nine tenths. The nodes' "
+        "capacity is chosen, since the paper does not print it.",
+    ),
+    match_rate,
+]
 
 
 EXPERIMENT = Experiment(
@@ -150,7 +153,7 @@ EXPERIMENT = Experiment(
     ),
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         *_deployment.NOTES,
         *_runs.NOTES,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Claim, Finding, every, invariant, paper
 from harness.figures.style import CYCLE
 from harness.intervals.failure_models import Exponential
 from harness.intervals.simulator import simulate
@@ -116,32 +117,33 @@ def simulated_table(results: Results, *by: str) -> pd.DataFrame:
     return table.sort_values([*by, "interval_min"], ignore_index=True)
 
 
-def agreement_claims(table: pd.DataFrame, equation: str) -> list[Verdict]:
-    """That simulation and closed form are the same thing: the paper's claim and a guard."""
-    table = table.dropna(subset="utilization")
-    worst = float(table["deviation"].abs().max())
-    measured = {
-        "worst_deviation_standard_errors": worst,
-        "mean_deviation_standard_errors": float(table["deviation"].mean()),
-        "worst_difference": float((table["utilization"] - table["exact"]).abs().max()),
-        "points": len(table),
-        "runs_per_point": int(table["runs"].min()),
-        "failures_per_point": int(table["failures"].min()),
-    }
+def agreement_claims(equation: str) -> list[Claim]:
+    """Return the paper's claim that simulation and ``equation`` agree, and a stricter guard."""
     return [
-        Verdict(
-            text=f"Simulation and {equation} agree within three standard errors at every point",
-            kind=ClaimKind.PAPER,
-            held=worst <= 3.0,
-            measured={**measured, "tolerance_standard_errors": 3.0},
-        ),
-        Verdict(
-            text=f"{equation} is exact for this process: nowhere five standard errors away",
-            kind=ClaimKind.INVARIANT,
-            held=worst <= 5.0,
-            measured={**measured, "tolerance_standard_errors": 5.0},
-        ),
+        paper(
+            "agree",
+            f"Simulation and {equation} agree within three standard errors at every point",
+        )(partial(_agree, 3.0)),
+        invariant(
+            "exact",
+            f"{equation} is exact for this process: nowhere five standard errors away",
+        )(partial(_agree, 5.0)),
     ]
+
+
+def _agree(tolerance: float, table: pd.DataFrame) -> Finding:
+    table = table.dropna(subset="utilization")
+    away = table["deviation"].abs()
+    return every(
+        away <= tolerance,
+        worst_deviation_standard_errors=float(away.max()),
+        mean_deviation_standard_errors=float(table["deviation"].mean()),
+        worst_difference=float((table["utilization"] - table["exact"]).abs().max()),
+        points=len(table),
+        runs_per_point=int(table["runs"].min()),
+        failures_per_point=int(table["failures"].min()),
+        tolerance_standard_errors=tolerance,
+    )
 
 
 def draw_simulated(axes: Axes, table: pd.DataFrame, *, color: str, marker: str, label: str) -> None:

@@ -24,7 +24,7 @@ from experiments.intervals import (
     real_systems,
     single_process,
 )
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, found, invariant
 from harness.experiment import Experiment
 from harness.figures.style import BLUE, GREY, VERMILION, stamp
 from harness.intervals.failure_models import Exponential
@@ -168,24 +168,20 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     )
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Three standard errors everywhere, and deviations that look like chance."""
+@invariant("chance", "The deviations are chance: their root mean square is one standard error")
+def chance(table: pd.DataFrame) -> Finding:
     scores = table["deviation"]
     spread = float(np.sqrt((scores**2).mean()))
-    return [
-        *_shared.agreement_claims(table, "the closed form"),
-        Verdict(
-            text="The deviations are chance: their root mean square is one standard error",
-            kind=ClaimKind.INVARIANT,
-            held=0.6 <= spread <= 1.4,
-            measured={
-                "root_mean_square": spread,
-                "tolerance": [0.6, 1.4],
-                "expected_beyond_three": _ALMOST_NEVER * len(scores),
-                "beyond_three": int((scores.abs() > 3.0).sum()),
-            },
-        ),
-    ]
+    return found(
+        0.6 <= spread <= 1.4,
+        root_mean_square=spread,
+        tolerance=[0.6, 1.4],
+        expected_beyond_three=_ALMOST_NEVER * len(scores),
+        beyond_three=int((scores.abs() > 3.0).sum()),
+    )
+
+
+CLAIMS = [*_shared.agreement_claims("the closed form"), chance]
 
 
 EXPERIMENT = Experiment(
@@ -196,7 +192,7 @@ EXPERIMENT = Experiment(
     statement="The stochastic simulation supports the model.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "The parameters are those of the other figures here, recovered or chosen where the "
         "paper's are lost.",

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, invariant
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, label_line_ends, stamp
 from harness.measurement import Context, Measurement, Origin
@@ -83,33 +83,26 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: λ, δ = 1.5 s, n (the paper's are lost); c = 1.6 s, R = 23.1 s (Table 1)")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """Falling everywhere, and nearly nothing in the end."""
-    curves = table.pivot(index="depth", columns="failures_per_min", values="utilization")
-    deepest = float(curves[0.05][float(CHOSEN_DEPTH)])
-    return [
-        Verdict(
-            text="Utilization decreases with n",
-            kind=ClaimKind.INVARIANT,
-            held=bool((curves.diff().iloc[1:] < 0).all(axis=None)),
-            measured={
-                f"λ={rate:g}/min": [float(curves[rate].iloc[0]), float(curves[rate].iloc[-1])]
-                for rate in curves.columns
-            },
-        ),
-        Verdict(
-            text="Our reading: with n chosen as 5,000, since it is lost, utilization is the "
-            "printed 0.0018",
-            kind=ClaimKind.INVARIANT,
-            held=abs(deepest - PRINTED_UTILIZATION) <= 5e-5,
-            measured={
-                "utilization": deepest,
-                "printed": PRINTED_UTILIZATION,
-                "n (chosen)": CHOSEN_DEPTH,
-                "tolerance": 5e-5,
-            },
-        ),
-    ]
+def _curves(table: pd.DataFrame) -> pd.DataFrame:
+    return table.pivot(index="depth", columns="failures_per_min", values="utilization")
+
+
+@invariant("falls-with-n", "Utilization decreases with n")
+def falls_with_n(table: pd.DataFrame) -> Finding:
+    curves = _curves(table)
+    ends = {f"λ={rate:g}/min": [curves[rate].iloc[0], curves[rate].iloc[-1]] for rate in curves}
+    return every((curves.diff().iloc[1:] < 0).stack(), first_and_last=ends)
+
+
+CLAIMS = [
+    falls_with_n,
+    invariant(
+        "printed",
+        "Our reading: with n chosen as 5,000, since it is lost, utilization is the printed 0.0018",
+    ).near(
+        lambda table: float(_curves(table)[0.05][float(CHOSEN_DEPTH)]), PRINTED_UTILIZATION, 5e-5
+    ),
+]
 
 
 EXPERIMENT = Experiment(
@@ -120,7 +113,7 @@ EXPERIMENT = Experiment(
     statement="Utilization falls with the critical path's length, to 0.0018 in the example.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: δ = 1.5 s and n = 5,000 for the printed "
         "0.0018; only λ(n-1)δ matters, so that other pairs print it too. c = 1.6 s and "

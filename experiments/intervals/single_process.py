@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.intervals import _shared
-from harness.claims import ClaimKind, Verdict
+from harness.claims import Finding, every, invariant
 from harness.experiment import Experiment
 from harness.figures.style import label_line_ends, stamp
 from harness.measurement import Measurement, Origin
@@ -51,34 +51,37 @@ def draw(table: pd.DataFrame, figure: Figure) -> None:
     stamp(figure, "chosen: λ = 0.05/min, c = 30 s, R (the paper's values are lost)")
 
 
-def claims(table: pd.DataFrame) -> list[Verdict]:
-    """One maximum, at T*, wherever R stands."""
-    peaks = table.loc[table.groupby("restart_s")["utilization"].idxmax()]
-    gap = (peaks["interval_min"] - peaks["optimal_interval_min"]).abs().max()
-    single = all(_rises_then_falls(curve["utilization"]) for _, curve in table.groupby("restart_s"))
-    optima = peaks["optimal_interval_min"]
-    return [
-        Verdict(
-            text="Utilization is greatest at T* = (1 + λc + W0(-e^(-1-λc)))/λ and nowhere else",
-            kind=ClaimKind.INVARIANT,
-            held=bool(gap == 0.0 and single),
-            measured={"peaks_min": peaks["interval_min"].tolist(), "t_star_min": optima.iloc[0]},
-        ),
-        Verdict(
-            text="T* is not a function of R",
-            kind=ClaimKind.INVARIANT,
-            held=bool(peaks["interval_min"].nunique() == 1),
-            measured=dict(
-                zip(peaks["restart_s"].map("R={:g}s".format), peaks["interval_min"], strict=True)
-            ),
-        ),
-    ]
+def _peaks(table: pd.DataFrame) -> pd.DataFrame:
+    return table.loc[table.groupby("restart_s")["utilization"].idxmax()].set_index("restart_s")
+
+
+@invariant(
+    "one-maximum", "Utilization is greatest at T* = (1 + λc + W0(-e^(-1-λc)))/λ and nowhere else"
+)
+def one_maximum(table: pd.DataFrame) -> Finding:
+    peaks = _peaks(table)
+    at_t_star = peaks["interval_min"] == peaks["optimal_interval_min"]
+    single = [_rises_then_falls(curve["utilization"]) for _, curve in table.groupby("restart_s")]
+    return every(
+        [*at_t_star, *single],
+        peaks_min=peaks["interval_min"].tolist(),
+        t_star_min=peaks["optimal_interval_min"].iloc[0],
+    )
+
+
+@invariant("not-of-r", "T* is not a function of R")
+def not_of_r(table: pd.DataFrame) -> Finding:
+    intervals = _peaks(table)["interval_min"]
+    return every(intervals == intervals.iloc[0], t_star_min=intervals.to_dict())
 
 
 def _rises_then_falls(values: pd.Series[float]) -> bool:
     peak = int(values.to_numpy().argmax())
     steps = values.diff().to_numpy()[1:]
     return bool((steps[:peak] > 0).all() and (steps[peak:] < 0).all())
+
+
+CLAIMS = [one_maximum, not_of_r]
 
 
 EXPERIMENT = Experiment(
@@ -89,7 +92,7 @@ EXPERIMENT = Experiment(
     statement="Utilization has one maximum, at T*, and T* is not a function of the restart time.",
     table=table,
     draw=draw,
-    claims=claims,
+    claims=CLAIMS,
     notes=(
         "Chosen, because the paper's values are lost: λ = 0.05 per minute (the highest of its "
         "Table 1), c = 30 s, R = 0, 30 s and 4 min.",
