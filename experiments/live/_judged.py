@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from experiments.live._topology import PACED, SIMULATED
@@ -20,6 +22,16 @@ NEAR_S = 0.1
 """Time of the measured run that finding and opening a checkpoint takes on Kafka and Redis, which
 the simulator does not have."""
 MACHINE = "6 nodes of 2 racks on one machine"
+
+
+def all_if(known: Any, cells: Any) -> bool | None:
+    """Return True if every one of ``cells`` is; None unless ``known``."""
+    return bool(np.all(cells)) if known else None
+
+
+def numbers(values: Mapping[Any, Any], name: str = "{}") -> dict[str, Any]:
+    """Return ``values`` with ``name``, formatted with their keys, as keys."""
+    return {name.format(key): value for key, value in values.items()}
 
 
 def in_time(faster: float) -> str:

@@ -45,8 +45,8 @@ SLOTS = tuple(
     else 1
     for node in range(len(SPEC.node_names))
 )
-"""Room of each node, in tasks: a synthetic task has a machine to itself, as in the papers. With more
-room new replicas of promoted tasks would be built up on the standby nodes where lost tasks are
+"""Room of each node, in tasks: a synthetic task has a machine to itself, as in the papers. With
+more room new replicas of promoted tasks would be built up on the standby nodes where lost tasks are
 restored, and a node of the declared speed does one thing at a time."""
 TUPLES_PER_S = 1_000_000 / MACHINE.tuple_us
 CHECKPOINT_BYTES_PER_S = 16 / MACHINE.store_us * 1_000_000

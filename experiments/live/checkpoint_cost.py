@@ -16,12 +16,12 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import Tables, fastest, in_time, passes_of
+from experiments.live._judged import Tables, fastest, in_time, numbers, passes_of
 from experiments.live._topology import SPEC, Contender, Shape
 from experiments.ppa import _random
 from experiments.ppa._recovery import RATES, SOURCES
 from experiments.ppa.checkpoint_cost import PROHIBITIVE, WINDOW_S
-from harness.claims import Finding, at_least, every, found, invariant, paper
+from harness.claims import Finding, at_least, every, found, invariant, paper, unmeasured
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
@@ -184,14 +184,12 @@ def _ratios(tables: Tables) -> tuple[pd.DataFrame, bool]:
 @paper("cost-rises-quickly", "The cost rises quickly as the interval shrinks")
 def rises(tables: Tables) -> Finding:
     by, whole = _ratios(tables)
+    shown = numbers(by.round(3).rename(index="{:g} s".format).to_dict(), "{} tuples/s")
+    if not whole:
+        return unmeasured(**shown)
     falls = (by.diff().iloc[1:] < 0).all(axis=None)
-    quickly = whole and ((by.iloc[0] >= QUICKLY * by.iloc[-1]) & (by.iloc[-1] > 0)).all()
-    by_rate = {f"{rate} tuples/s": by[rate].round(3) for rate in by}
-    return found(
-        bool(falls and quickly) if whole else None,
-        **{name: {f"{i:g} s": ratio[i] for i in by.index} for name, ratio in by_rate.items()},
-        needed=QUICKLY,
-    )
+    quickly = (by.iloc[0] >= QUICKLY * by.iloc[-1]) & (by.iloc[-1] > 0)
+    return found(bool(falls and quickly.all()), **shown, needed=QUICKLY)
 
 
 @paper(
@@ -205,7 +203,7 @@ def rises(tables: Tables) -> Finding:
 )
 def prohibitive(tables: Tables) -> Finding:
     by, whole = _ratios(tables)
-    first = {f"{rate} tuples/s": float(by[rate].iloc[0]) for rate in by} if whole else {}
+    first = numbers(by.iloc[0].to_dict() if whole else {}, "{} tuples/s")
     return at_least(min(first.values(), default=None), PROHIBITIVE, **first)
 
 

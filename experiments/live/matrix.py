@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from experiments.live import _plans
+from experiments.live._judged import numbers
 from experiments.live._matrix_figure import CORRELATED, FAILURES, draw_matrix
 from experiments.live._six_nodes import KEPT, SPEC
 from experiments.stock._scale import cluster_spec
@@ -308,8 +309,8 @@ def _cell(workload: str, scheme: str, failures: str) -> Claim:
             return not_asked()
         good = rows["output_equals_truth"].eq(True) & rows["output_equals_twin"].eq(True)
         good &= rows["contradictions"].eq(0) & (pd.to_numeric(rows["kills_done"]) >= 1)
-        columns = ("results", "kills_done", "difference_from_truth", "difference_from_twin")
-        return every(good, **{name: rows[name].tolist() for name in columns})
+        columns = ["results", "kills_done", "difference_from_truth", "difference_from_twin"]
+        return every(good, **numbers(rows[columns].to_dict("list")))
 
     return right
 
@@ -319,18 +320,14 @@ def _less(claim: str, text: str, measure: str, one: str, other: str, *shown: str
 
     @hypothesis(claim, text)
     def less(table: pd.DataFrame) -> Finding:
-        names = [name for name, each in CONTENDERS.items()
-                 if each.engine == CONTENDERS[one].engine]  # fmt: skip
-        mine = table[table["scheme"].isin(names)]
-        if not len(mine) and CONTENDERS[one].engine == STOCK:
+        ours = one in OURS
+        mine = table[table["scheme"].isin(OURS) == ours]
+        if not ours and not len(mine):
             return not_asked()
-        means = {
-            f"mean_{name}": pd.to_numeric(mine[name]).groupby(mine["scheme"]).mean().dropna()
-            for name in (measure, *shown)
-        }
+        values = mine[[measure, *shown]].apply(pd.to_numeric).groupby(mine["scheme"]).mean()
+        means = numbers({name: values[name].dropna().to_dict() for name in values}, "mean_{}")
         by = means[f"mean_{measure}"]
-        held = by[one] < by[other] if {one, other} <= set(by.index) else None
-        return found(held, **{name: each.to_dict() for name, each in means.items()})
+        return found(by[one] < by[other] if {one, other} <= set(by) else None, **means)
 
     return less
 

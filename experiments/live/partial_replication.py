@@ -18,9 +18,11 @@ import pandas as pd
 from experiments.live import _topology
 from experiments.live._judged import (
     Tables,
+    all_if,
     equal_output,
     fastest,
     in_time,
+    numbers,
     passes_of,
     simulated_near,
 )
@@ -231,8 +233,7 @@ def _live(tables: Tables) -> tuple[pd.DataFrame, bool]:
 def in_order(tables: Tables) -> Finding:
     by, whole = _live(tables)
     ordered = (by["PPA-1.0"] < by["PPA-0.5"]) & (by["PPA-0.5"] < by["PPA-0"])
-    numbers = {str(name): by[name].round(3).tolist() for name in SERIES}
-    return found(ordered.all() if whole else None, **numbers)
+    return found(all_if(whole, ordered), **numbers(by.round(3).to_dict("list")))
 
 
 @paper(
@@ -245,8 +246,7 @@ def in_order(tables: Tables) -> Finding:
 def active_half(tables: Tables) -> Finding:
     by, whole = _live(tables)
     half = by["PPA-0.5"] / by[ACTIVE_HALF]
-    held = (half >= MUCH).all() if whole else None
-    return found(held, factors=half.round(1).tolist(), needed=MUCH)
+    return found(all_if(whole, half >= MUCH), factors=half.round(1).tolist(), needed=MUCH)
 
 
 @paper(
@@ -259,7 +259,7 @@ def active_half(tables: Tables) -> Finding:
 def tentative_earlier(tables: Tables) -> Finding:
     by, whole = _live(tables)
     earlier = by["PPA-0.5"] / by[FIRST].where(by[FIRST] > 0)  # of 0 nothing is a multiple
-    held = earlier.max() >= UP_TO if whole else None
+    held = all_if(whole, earlier.max() >= UP_TO)
     return found(held, factors=earlier.round(1).tolist(), needed_once=UP_TO)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from experiments.live._judged import Tables, all_if, numbers
 from experiments.live._plans import WORKLOADS, plan_for
 from experiments.live._six_nodes import SPEC, kept
 from experiments.stock.partition import FAILURES, schedule
@@ -207,7 +208,7 @@ def _always(
 ) -> Claim:
     """Claim an invariant of every run; ``column`` is shown."""
 
-    def decide(tables: Mapping[str, pd.DataFrame]) -> Finding:
+    def decide(tables: Tables) -> Finding:
         return every(kept(tables["runs"]), **_by_run(tables["runs"], column))
 
     return invariant(claim, text)(decide)
@@ -217,11 +218,11 @@ def _always(
     "silence-noticed",
     f"A rack that is cut off or frozen is given up {DETECTED_S[0]:g} to {DETECTED_S[1]:g} s later",
 )
-def silence_noticed(tables: Mapping[str, pd.DataFrame]) -> Finding:
+def silence_noticed(tables: Tables) -> Finding:
     runs = tables["runs"]
     silent = runs[runs["failure"].isin(["cut off", "frozen"])]
     took = pd.to_numeric(silent["detection_s"])
-    held = took.between(*DETECTED_S).all() if len(took) and took.notna().all() else None
+    held = all_if(len(took) and took.notna().all(), took.between(*DETECTED_S))
     return found(held, **_by_run(silent, "detection_s"))
 
 
@@ -229,20 +230,20 @@ def silence_noticed(tables: Mapping[str, pd.DataFrame]) -> Finding:
     "kill-noticed-sooner",
     "A killed rack is noticed sooner than one that falls silent: its connections close",
 )
-def kill_noticed_sooner(tables: Mapping[str, pd.DataFrame]) -> Finding:
+def kill_noticed_sooner(tables: Tables) -> Finding:
     runs = tables["runs"]
     took = {each: pd.to_numeric(runs["detection_s"][runs["failure"] == each]) for each in FAILURES}
     silent = pd.concat([took["cut off"], took["frozen"]])
     known = all(len(each) and each.notna().all() for each in took.values())
-    held = took["killed"].max() < silent.min() if known else None
-    return found(held, **{each: seconds.tolist() for each, seconds in took.items()})
+    held = all_if(known, took["killed"].max() < silent.min())
+    return found(held, **numbers({each: seconds.tolist() for each, seconds in took.items()}))
 
 
 @hypothesis(
     "shorter-gap-with-replicas",
     "The output stops for a shorter time under full replication than with checkpoints",
 )
-def shorter_gap(tables: Mapping[str, pd.DataFrame]) -> Finding:
+def shorter_gap(tables: Tables) -> Finding:
     """Judge gaps. Late results still come while the rack is away, so their number shows nothing."""
     runs = tables["runs"]
     gaps_s = pd.to_numeric(runs["output_gap_s"])
@@ -289,7 +290,7 @@ CLAIMS = [
 ]
 
 
-def draw(tables: Mapping[str, pd.DataFrame], figure: Figure) -> None:
+def draw(tables: Tables, figure: Figure) -> None:
     """Draw a panel per failure and scheme: results over time, the twin's in grey behind."""
     runs, timeline = tables["runs"], tables["timeline"]
     failures = [failure for failure in FAILURES if failure in set(runs["failure"])]

@@ -6,12 +6,12 @@ and the first rack is away for some seconds. Planners that choose the same tasks
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.live import query_accuracy
-from experiments.live._judged import MACHINE, Tables, equal_output
+from experiments.live._judged import MACHINE, Tables, all_if, equal_output, numbers
 from experiments.live.query_accuracy import QUERIES, tables_by
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
@@ -65,29 +65,28 @@ def draw(tables: Tables, figure: Figure) -> None:
     stamp(figure, f"{MACHINE}; a rack killed for seconds")
 
 
-def _accuracies(tables: Tables) -> tuple[pd.DataFrame, bool, dict[str, dict[str, float]]]:
+def _accuracies(tables: Tables) -> tuple[pd.DataFrame, bool, dict[str, Any]]:
     """Return accuracies by planner, True if none is missing, and the same as numbers."""
     plans = tables["plans"]
     wide = plans.pivot_table(index=["query", "ratio"], columns="planner", values="measured")
     wide = wide.reindex(columns=list(CONTESTANTS))
     whole = len(plans) > 0 and bool(plans["measured"].notna().all())
-    rows = wide.round(3).iterrows()
-    return wide, whole, {f"{query} at {ratio:g}": row.to_dict() for (query, ratio), row in rows}
+    return wide, whole, numbers(wide.round(3).to_dict("index"), "{0[0]} at {0[1]:g}")
 
 
 @paper("sa-close-to-dp", "SA is quite close to DP in the accuracy of live output")
 def sa_close(tables: Tables) -> Finding:
-    wide, whole, numbers = _accuracies(tables)
+    wide, whole, shown = _accuracies(tables)
     behind = float((wide["dp"] - wide["sa"]).max()) if whole else None
-    return at_most(behind, CLOSE, **numbers)
+    return at_most(behind, CLOSE, **shown)
 
 
 @paper("greedy-worst", "Greedy has the worst accuracy of live output for both queries")
 def greedy_worst(tables: Tables) -> Finding:
-    wide, whole, numbers = _accuracies(tables)
+    wide, whole, shown = _accuracies(tables)
     last = (wide["greedy"] <= wide[["dp", "sa"]].min(axis=1) + 1e-9).all()
     strictly = (wide["greedy"] < wide["sa"]).groupby("query").any().all()
-    return found(last and strictly if whole else None, **numbers)
+    return found(all_if(whole, [last, strictly]), **shown)
 
 
 CLAIMS = [equal_output, sa_close, greedy_worst]

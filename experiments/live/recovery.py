@@ -20,7 +20,14 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import _topology
-from experiments.live._judged import Tables, equal_output, passes_of, simulated_near
+from experiments.live._judged import (
+    Tables,
+    all_if,
+    equal_output,
+    numbers,
+    passes_of,
+    simulated_near,
+)
 from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE, draw_latencies
 from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random
@@ -321,8 +328,8 @@ def _means(tables: Tables, engine: str = PACED) -> pd.DataFrame:
 def _longer(cells: pd.DataFrame, longer: Any, shorter: Any, name: str = "{}") -> Finding:
     """Return whether one column is above another, in the rows where both were measured."""
     both = cells.reindex(columns=[longer, shorter]).dropna()
-    numbers = {name.format(column): both[column].round(3).tolist() for column in both}
-    return found((both[longer] > both[shorter]).all() if len(both) else None, **numbers)
+    shown = numbers(both.round(3).to_dict("list"), name)
+    return found(all_if(len(both), both[longer] > both[shorter]), **shown)
 
 
 def _active(claim: str, engine: str) -> Claim:
@@ -337,7 +344,7 @@ def _active(claim: str, engine: str) -> Claim:
     def much_faster(tables: Tables) -> Finding:
         means = _means(tables, engine)
         factor = means.drop(columns="Active-5s").min(axis=1) / means["Active-5s"]
-        held = (factor >= MUCH).all() if len(factor) and factor.notna().all() else None
+        held = all_if(len(factor) and factor.notna().all(), factor >= MUCH)
         return found(held, factors=factor.round(1).tolist(), needed=MUCH)
 
     return much_faster
@@ -354,13 +361,9 @@ def grows_with_rate(tables: Tables) -> Finding:
     means = _means(tables).drop(columns="Active-5s")
     low, high = (means.query("rate == @rate").droplevel("rate") for rate in (1_000, 2_000))
     growth = (high / low).dropna(how="all").dropna(how="all", axis=1)
-    held = ((growth >= PROPORTION[0]) & (growth <= PROPORTION[1])).all(axis=None)
-    by_contender = {str(name): growth[name].round(2).tolist() for name in growth}
-    return found(
-        held if len(growth) else None,
-        factors_for_twice_the_rate=by_contender,
-        accepted=list(PROPORTION),
-    )
+    held = all_if(len(growth), (growth >= PROPORTION[0]) & (growth <= PROPORTION[1]))
+    factors = growth.round(2).to_dict("list")
+    return found(held, factors_for_twice_the_rate=factors, accepted=list(PROPORTION))
 
 
 CLAIMS = [

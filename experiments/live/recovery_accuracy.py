@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.live import query_accuracy
-from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
+from experiments.live._judged import MACHINE, Tables, all_if, equal_output, passes_of
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.query_accuracy import (
     BATCH_S,
@@ -247,7 +247,7 @@ def inc_ahead(tables: Tables) -> Finding:
     wide = curves.pivot_table(index=["query", "arrived"], columns="planner", values="measured")
     wide = wide.reindex(columns=list(ORDERS)).dropna()
     margin = (wide["inc"] - wide["to"]).groupby("query").mean()
-    held = (margin > 0).all() if set(margin.index) == set(QUERIES) else None
+    held = all_if(set(margin.index) == set(QUERIES), margin > 0)
     return found(held, mean_margin=margin.round(3).to_dict(), arrivals=len(wide))
 
 

@@ -238,8 +238,8 @@ def _shorter(scheme: str, way: str) -> Claim:
             key: max(late_for_s(one) for _, one in mine.groupby("repeat")) for key, mine in windows
         }
         ours, stock = late.get((TASKS, scheme)), late.get((STRUCTURED, "checkpoint"))
-        known = ours is not None and stock is not None
-        return found(ours <= TENTH * stock if known else None, tasks_s=ours, stock_s=stock)
+        held = None if ours is None or stock is None else ours <= TENTH * stock
+        return found(held, tasks_s=ours, stock_s=stock)
 
     return shorter
 

@@ -12,12 +12,12 @@ a replica has both already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from experiments.live._judged import right_output
+from experiments.live._judged import numbers, right_output
 from experiments.live._kills import measure_kills
 from experiments.live._six_nodes import kept, warm
 from harness.claims import Finding, at_most, hypothesis
@@ -201,7 +201,7 @@ def ms_per_mb(by_size: pd.Series[float]) -> float | None:
 @hypothesis("per-mb", "Every further MB costs at most 20 ms.")
 def per_mb(table: pd.DataFrame) -> Finding:
     by_size = _by_size(table, CHECKPOINTS)
-    sizes: dict[str, Any] = {f"ms_at_{size / MB:g}_mb": ms for size, ms in by_size.items()}
+    sizes = numbers(by_size.set_axis(by_size.index / MB).to_dict(), "ms_at_{:g}_mb")
     slope = ms_per_mb(by_size)
     return at_most(slope, LIMITS["ms_per_mb"], value=slope, **sizes)
 
@@ -222,7 +222,7 @@ def replica_any_size(table: pd.DataFrame) -> Finding:
 def any_rate(table: pd.DataFrame) -> Finding:
     by_rate = medians(table, CHECKPOINTS, "rate_per_s", state_bytes=MB)
     value = _largest(by_rate) if len(by_rate) > 1 else None
-    rates: dict[str, Any] = {f"ms_at_{rate:g}_per_s": ms for rate, ms in by_rate.items()}
+    rates = numbers(by_rate.to_dict(), "ms_at_{:g}_per_s")
     return at_most(value, LIMITS["rate_ms"], value=value, **rates)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.intervals import _shared
-from experiments.live._judged import Tables, equal_output, passes_of
+from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
 from experiments.live._six_nodes import SPEC, kept
 from harness.claims import Finding, every, found, invariant, paper
 from harness.cluster.base import Action
@@ -340,8 +340,8 @@ def optimum_better(tables: Tables) -> Finding:
     rows = tables["utilization"].groupby(["depth", "interval"])["measured"].mean()
     by = rows.unstack("interval").reindex(columns=[LONG, OPTIMAL])
     known = len(by) > 0 and by.notna().any().all()
-    numbers = {f"n={depth}": row.round(3).to_dict() for depth, row in by.iterrows()}
-    return found((by[OPTIMAL] > by[LONG]).all() if known else None, **numbers)
+    shown = numbers(by.round(3).to_dict("index"), "n={}")
+    return found(all_if(known, by[OPTIMAL] > by[LONG]), **shown)
 
 
 @paper(
