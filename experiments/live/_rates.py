@@ -37,7 +37,6 @@ LOAD_S = {
 engine's, once for every workload on an application, because its virtual machines compile frequent
 code: each later run of the workload finds them warmer than the first one did."""
 WORDS, TOP = "word count", "top 100"
-
 _STATE = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
 _COMMON = {

@@ -34,16 +34,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
-
 INTERVALS_S: Mapping[Profile, Sequence[int]] = {
     Profile.SMOKE: (1, 15),
     Profile.QUICK: (1, 5, 15),
     Profile.PAPER: (1, 2, 5, 10, 15, 20, 30),
 }
-
 FULL_S, COUNTED_S = 35.0, 60.0
 """Instant at which all windows are full, and the counted time after it, in the papers' time."""
-
 NEVER_S = 900.0
 """Checkpoint interval of the pass without checkpoints: longer than the load, and no more batches
 than the scheme keeps in its buffers."""
@@ -119,7 +116,6 @@ MEASUREMENT = Measurement(
 
 QUICKLY = 3.0
 """The cost rises quickly if it is at least this many times as high every second as every 15."""
-
 LOOKS = {RATES[0]: (BLUE, "s", "-"), RATES[1]: (VERMILION, "o", "--")}
 
 

@@ -44,20 +44,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BATCH_S = 1.0
-
 BYTES_PER_S = 12_500_000.0
 """100 Mbit/s."""
-
 TASKS = (
     *(f"filter{n}" for n in range(GATEWAYS)),
     *(f"aggregate{n}" for n in range(_deployment.AGGREGATORS)),
     "sink",
 )
 """Tasks by the numbers of the workload's topology: source and filter are one task here."""
-
 BEFORE_S = 100
 """Time that the traffic on the roads has lasted when a run begins."""
-
 EVERY_REPORT_KMH = 999
 
 

@@ -56,11 +56,8 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 STRUCTURED = "structured"
-
 CHECKPOINT_S = 2.0
-
 SATURATED_PER_S = 150_000.0
-
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 100}
 
 
@@ -102,7 +99,6 @@ _RECOVERIES = [
     point("recovery", TASKS, scheme="active", rate_per_s=2_000.0),
     point("recovery", TASKS, scheme="checkpoint", rate_per_s=2_000.0),
 ]
-
 _OURS = [
     point("rate", TASKS, rate_per_s=20_000.0),
     point("rate", TASKS, rate_per_s=20_000.0, interval_s=0.5),
@@ -132,15 +128,12 @@ _IN_MEMORY = [
     _stock("rate", 20_000.0, workload=TOP),
     _stock(SATURATION, SATURATED_PER_S, workload=TOP, interval_s=1.0),
 ]
-
 _OTHERWISE = [
     _stock("rate", 20_000.0, settings=settings) for settings in STOCK if settings != "memory"
 ]
 """Settings that have to be opened and warmed up for one run each. None was the best at anything
 when all were part of the quick profile; the records that ship have them."""
-
 _QUICK = [*_RECOVERIES, *_OURS, *_IN_MEMORY]
-
 _FURTHER = [
     *_OTHERWISE,
     _stock("rate", 1_000.0),
@@ -180,11 +173,9 @@ MEASUREMENT = Measurement(
 
 BOUND_S = 1.0
 """Efficiency is compared among runs whose median latency is at most this."""
-
 KEPT_S = 0.3
 """An engine keeps up with a rate if its results do not come later and later: the median of the
 second half is at most this much above that of the first."""
-
 LIMITS = {
     "seen_p50_ms": 25.0,
     "seen_p99_ms": 50.0,
@@ -196,7 +187,6 @@ LIMITS = {
     "share_of_latency": 0.1,
 }
 """Fixed before measuring."""
-
 _ENGINES = (TASKS, STRUCTURED)
 _NOT_KEPT_UP = (
     f"An engine keeps up with a rate if its median latency rises by at most {KEPT_S:g} s from the "

@@ -51,7 +51,6 @@ class Contender:
 
 
 STOCK_SPEC = cluster_spec(Profile.SMOKE)
-
 CONTENDERS: Mapping[str, Contender] = {
     "checkpoint": Contender(scheme="checkpoint"),
     "full replication": Contender(scheme="active"),
@@ -62,9 +61,7 @@ CONTENDERS: Mapping[str, Contender] = {
     "stock PPA": Contender(engine=STOCK, scheme="ppa", spec=STOCK_SPEC, away_s=3.0),
 }
 """Contenders by their names in the figure."""
-
 OURS = tuple(name for name, contender in CONTENDERS.items() if contender.engine == TASKS)
-
 LOOKS: Mapping[str, Look] = {
     name: replace(
         SCHEMES[contender.scheme],
@@ -73,17 +70,12 @@ LOOKS: Mapping[str, Look] = {
     )
     for name, contender in CONTENDERS.items()
 }
-
 BATCH_S = 0.5
-
 TRIGGER_S = 1.0
 """Trigger interval of the stock engine."""
-
 CHECKPOINT_S = 2.0
-
 AGAIN_S = 5.0
 """Time from the restart of a Spark worker until executors run on it."""
-
 MARGIN_S = 2.0
 """Time at the start of a load without failures, half of that before its end: a failure needs time
 to show."""

@@ -42,22 +42,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WINDOW_S = 30
-
 FASTER = {Profile.SMOKE: 10.0, Profile.QUICK: 10.0, Profile.PAPER: 1.0}
-
 INTERVALS_S = {Profile.SMOKE: (15,), Profile.QUICK: (5, 15), Profile.PAPER: (5, 10, 15, 20, 30)}
-
 LONGEST_ALONE_PER_S = 2_000
 """The rate at which the live runs of quick have only the longest of these intervals."""
-
 PHASE = 0.9
 """Place of the kill within a checkpoint interval."""
-
 FULL_S = 35
 """Instant at which every task's window is full: each gets its input from the first second on."""
-
 AFTER_S = 15
-
 TENTATIVE = "first tentative output"
 
 
@@ -160,7 +153,6 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 MUCH = 2.0
-
 POINT = ["engine", "rate"]
 
 

@@ -43,15 +43,11 @@ CONTENDERS: Mapping[str, str] = {
     "PPA": "ppa",
 }
 """Name in the figure, and the engine's scheme."""
-
 LOOKS: Mapping[str, Look] = {
     name: replace(SCHEMES[scheme], label=name) for name, scheme in CONTENDERS.items()
 }
-
 WORKLOAD, RATE_PER_S = "word-count", 500.0
-
 BATCH_S, CHECKPOINT_S = 0.5, 2.0
-
 SUSPECT_S, HEARTBEAT_S = 1.0, 0.25
 
 
@@ -172,10 +168,8 @@ MEASUREMENT = Measurement(
 
 LATE_NOTICE_S = 1.0
 """Delay of a loaded machine in noticing a silence. Fixed on 2026-11-22."""
-
 DETECTED_S = (SUSPECT_S - HEARTBEAT_S, SUSPECT_S + HEARTBEAT_S + LATE_NOTICE_S)
 """The last heartbeat may have come just before the failure, or a whole interval before it."""
-
 MEASURES = (
     "failures_planned", "failures_done", "failure_lateness_s", "failed_at_s", "down_s",
     "output_equals_truth", "output_equals_twin", "difference_from_truth", "difference_from_twin",

@@ -37,29 +37,20 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
-
 DEPTH = 4
-
 SETTLE_S = 2.0
 """Time of the pass without failures until copies are placed."""
-
 QUIET_S = {Profile.SMOKE: 8.0, Profile.QUICK: 8.0, Profile.PAPER: 30.0}
-
 TURN_S = 1.2
 """Interval at which replicas move from one counter to the other in the pass without failures:
 seldom enough for a node to have a reader ready again, as it has when something fails."""
-
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 6, Profile.PAPER: 60}
-
 SETTLED_S = 6
 """Virtual seconds before the first simulated kill: whole checkpoint intervals."""
-
 BACK_S = 0.7
 """Absence of a killed node, as live on an idle machine; nothing waits for it."""
-
 FOLLOWED_S = 2.0
 """Virtual seconds that are followed from a kill on: less than until the next one."""
-
 STEPS = {"there_ms": "until a primary is there", "ready_ms": "until it has its state",
          "takeover_ms": "until it is where the other was"}  # fmt: skip
 """Columns, in milliseconds from detection, with their meaning."""

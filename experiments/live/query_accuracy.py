@@ -51,16 +51,12 @@ if TYPE_CHECKING:
 
 HERE, THERE = range(3), range(3, 6)
 """The nodes of the primaries, and those of the replicas."""
-
 BATCH_S = 0.5
-
 KILL_AT_S = 4.0
-
 LATE_S = 0.2
 """Time after nodes are back in which they have no output yet: a process has to find its
 checkpoints and to read the input it missed, which took no less than 0.4 s where it was measured. A
 window that ends when they come back has its result within that time."""
-
 START_US = 1_800_000_000_000_000
 
 
@@ -92,15 +88,12 @@ def query(name: str, seed: int, *, windows_s: Mapping[str, float] = WINDOWS_S) -
 
 QUICKER = 6.0
 """Speed-up of Q2's clock over the papers', so that a short window holds a score of incidents."""
-
 QUERIES = ("Q1", "Q2")
-
 RATIOS: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (0.6,),
     Profile.QUICK: (0.3, 0.6),
     Profile.PAPER: (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 }
-
 CONTESTED: Mapping[Profile, Sequence[float]] = {
     Profile.SMOKE: (),
     Profile.QUICK: (0.3,),
@@ -297,12 +290,9 @@ MEASUREMENT = Measurement(
 
 CLOSE = 0.15
 """Accuracy is "quite close" to a metric if their mean distance is at most this."""
-
 ALIKE = 0.1
 """Measured and computed accuracy agree if their mean distance is at most this."""
-
 COLOURS = {"of": BLUE, "ic": VERMILION}
-
 TOP_100 = (
     "Presumably because a top 100 is right as soon as the order of its pages is. The World Cup's "
     "servers serve the same pages, so the requests of a few servers are a sample from which nearly "

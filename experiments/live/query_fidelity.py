@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 CLOSE = 0.1
 """SA is "quite close" to DP if it is nowhere further below it than this; a live run's accuracy is
 that of a few windows."""
-
 MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 

@@ -46,7 +46,6 @@ ALL_PLACES = "all"
 
 Row = tuple[str, str, str, float | None]
 """Contender, failure, place and latency."""
-
 CONTENDERS: Mapping[str, Contender] = {
     # As in the papers sources stay: the 15 backup nodes have room for the synthetic tasks.
     "Active-5s": Contender(scheme="rppg", trim_s=5, plan=SYNTHETIC),
@@ -98,18 +97,13 @@ SCALES: Mapping[Profile, Scale] = {
     ),
     Profile.PAPER: Scale(faster=1, first_warmup_s=10),
 }
-
 AFTER_S = 15
 """Length of the load after the last kill."""
-
 STORM_APART_S = 30
 """Least time between two single failures of a pass without checkpoints."""
-
 LONGEST_S = max(each.checkpoint_s for each in CONTENDERS.values())
-
 PHASES = (0.4, 0.65, 0.9, 0.15)
 """Places of single kills within the longest checkpoint interval, one level after the other."""
-
 LATE = 0.9
 """Place of the correlated kill."""
 
@@ -285,10 +279,8 @@ MEASUREMENT = Measurement(
 
 MUCH = 5.0
 """Active is "much lower" if the passive ways take at least this many times as long."""
-
 PROPORTION = (1.5, 2.5)
 """Accepted growth for twice the rate."""
-
 POINT = ["engine", "window_s", "rate"]
 
 

@@ -50,16 +50,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NODES = len(SPEC.node_names)
-
 FIRST_S = 2.5
 """Time from the kill until the first nodes are back: longer than a process needs to start."""
-
 SETTLE_S = 1.5
 """Time after an arrival in which tasks are restored: a window that begins in it does not count."""
-
 WINDOWS_S = {"Q1": 2.0, "Q2": 4.0}
 """Shorter than in `live/query-accuracy`, so that whole windows fit between two arrivals."""
-
 CHECKPOINT_S = 2.0
 
 

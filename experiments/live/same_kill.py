@@ -28,23 +28,15 @@ if TYPE_CHECKING:
     from workloads.base import Workload
 
 TASKS, STRUCTURED = "tasks", "structured"
-
 RATE_PER_S = 2_000.0
-
 INTERVAL_S = 0.1
 """Batch interval, and trigger of the stock engine, which is as fast as it can."""
-
 SETTINGS = "memory"
 """Settings of the stock engine, see `experiments.live._rates.STOCK`."""
-
 CHECKPOINT_S = 2.0
-
 SLIDE_S, WINDOW_S = 0.5, 2.0
-
 VICTIM = "r2"
-
 RESTART_AFTER_S = 2.0
-
 TIMES = {
     Profile.SMOKE: (2.0, 12.0, 5.0),
     Profile.QUICK: (12.0, 28.0, 10.0),
@@ -52,7 +44,6 @@ TIMES = {
 }
 """Seconds of warm-up, of load, and until the kill. The task engine's processes, which compile
 nothing, are warmed up once."""
-
 ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (STRUCTURED, [("checkpoint", "stock Spark, checkpoint every batch", GREY)]),
     (
@@ -155,10 +146,8 @@ MEASUREMENT = Measurement(
 
 AROUND_S = (-5.0, 16.0)
 """Drawn time, from the kill."""
-
 LATE_S = 0.5
 """A result is late if it comes this much later than the median before the kill."""
-
 TENTH = 0.1
 """Most that the task engine may take of the stock engine's time with late results. Fixed before
 measuring."""

@@ -29,26 +29,17 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 RACKS, NODES_PER_WORKER = 2, 17
-
 NODES = RACKS * NODES_PER_WORKER
-
 LEVELS = 4
 """Levels of the topology: 16 sources, then 8, 4, 2 and 1 tasks; each with a replica."""
-
 SOURCES = 2**LEVELS
-
 INTERVAL_S = 1.0
-
 IDLE_PER_S, LOADED_PER_S = 1.0, 500.0
 """Tuples per second of one source."""
-
 LOAD_S = {Profile.SMOKE: 6.0, Profile.QUICK: 14.0, Profile.PAPER: 60.0}
-
 SETTLE_S = 4.0
 """Time of a pass until copies are placed and replicas have caught up."""
-
 WAITING_S = 5.0
-
 LOOPS = "loops"
 """Event loops within the nodes' part; the rest is the threads of their Kafka clients."""
 
@@ -148,17 +139,13 @@ MEASUREMENT = Measurement(
 # Shown: no record depends on what follows.
 
 BEATS_PER_S = 4
-
 LIMITS = {"idle_cores": 0.2, "start_s": 60.0, "start_share": 0.2}
 """Fixed before measuring."""
-
 TYPICAL_EXPERIMENT_S = 300.0
 """Duration of a live experiment of this project in the quick profile, without its start."""
-
 PARTS = {"python": ("nodes", GREEN), "java": ("JVMs on workers", BLUE),
          "driver": ("driver", ORANGE), "coordinator": ("coordinator", VERMILION)}  # fmt: skip
 """Users of processor time, with their colours as in live/engines."""
-
 LOADS = {"waiting": "waiting\nno copies", "idle": f"idle\n{IDLE_PER_S * SOURCES:g} tuples/s",
          "loaded": f"loaded\n{LOADED_PER_S * SOURCES:,.0f} tuples/s"}  # fmt: skip
 

@@ -32,32 +32,21 @@ if TYPE_CHECKING:
     from harness.results.tables import Results
 
 INTERVAL_S, CHECKPOINT_S = 0.1, 2.0
-
 KB, MB = 1_000, 1_000_000
-
 SIZES = (KB, MB, 10 * MB, 100 * MB)
-
 RATES_PER_S = (2_000.0, 10_000.0, 40_000.0)
-
 KILLS = {Profile.SMOKE: 2, Profile.QUICK: 3, Profile.PAPER: 60}
-
 GAP_S, LONG_GAP_S = 2.5, 5.0
 """Time between two kills; the second where the state is more than `LONG_FROM`."""
-
 FIRST_S = 2 * CHECKPOINT_S + 0.5
 """The first kill: a checkpoint is stored by then, however large."""
-
 LONG_FROM = 50 * MB
-
 PLACEMENT, SLOTS = (2, 4, 2, 4, 0, 3, 5), (1, 1, 2, 1, 2, 1)
 """Node of each task (split and lower twice, the two counters, collect), and copies that each node
 takes: the others' nodes are full, and one of the counters' nodes is free."""
-
 VICTIMS = (0, 3, 1)
 """Nodes killed in turn. A lost counter goes to the free node, the victim before."""
-
 COUNTERS = (4, 5)
-
 CHECKPOINTS, REPLICAS = "checkpoint", "rppg"
 
 
@@ -109,7 +98,6 @@ _QUICK = [
     point(CHECKPOINTS, MB, RATES_PER_S[-1]),
     point(REPLICAS, 10 * MB, RATES_PER_S[0]),
 ]
-
 _PAPER = [
     *(point(CHECKPOINTS, size, RATES_PER_S[0]) for size in SIZES),
     *(point(CHECKPOINTS, MB, rate) for rate in RATES_PER_S[1:]),

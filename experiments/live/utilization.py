@@ -43,46 +43,30 @@ if TYPE_CHECKING:
 HOMES = tuple(range(0, len(SPEC.node_names), SPEC.nodes_per_worker))
 """Nodes that host tasks and are killed: the first of each worker. A worker's only node would die
 with its worker, which is not started again within a pass."""
-
 DEPTHS = (5, 7)
-
 PARTITIONS = 2
-
 LINES_PER_S = 300.0
-
 TUPLES_PER_S = {5: 2_470.0, 7: 3_090.0}
 """Declared speed of a node by depth: the busier node's part of the load, over `BEHIND`."""
-
 BEHIND = 1.1
 """The load over what nodes can take: there always is work."""
-
 CHECKPOINT_BYTES_PER_S = 1_000_000.0
 """A node's tasks and their buffers are some 100 kB: a checkpoint of them costs about a tenth of a
 second."""
-
 WINDOW_S = 4.0
-
 BATCH_S = 0.25
-
 LAMBDA_T = 1.5
 """0.05 failures a minute times 30 minutes."""
-
 MEAN_S = 5.5
 """Mean time between two kills: long against the time that a killed node takes to come back."""
-
 LONG_S = LAMBDA_T * MEAN_S
-
 EXPECTED_COST_S = 0.1
 """Assumed cost of a checkpoint: T* is computed from it before the cost is measured."""
-
 NO_CHECKPOINT_S = 200.0
 """An interval longer than any load; the scheme keeps its output in buffers until then."""
-
 QUIET_S = 2.0
 """Time at the start, and at the end, in which nothing fails."""
-
 LOAD_S = {Profile.SMOKE: 12.0, Profile.QUICK: 13.0, Profile.PAPER: 120.0}
-
 OPTIMAL, LONG = "T*", "30 min"
 
 
