@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.live._runs import task_run
 from experiments.ppa._recovery import LEVELS, MACHINE, SOURCES, SYNTHETIC, TASKS_PER_SOURCE_NODE
 from harness.cluster.base import TOGETHER, Action, ClusterSpec
 from harness.engines.base import Setup
@@ -104,23 +105,18 @@ class Shape:
     def live(self, *, load_s: float, first_warmup_s: float, seed: int) -> LiveRun:
         """Return the common part of all passes of the cell."""
         slide_s = self.batch_s
-        return LiveRun(
+        return task_run(
             workload=synthetic(
                 seed=seed,
                 keys=round(self.rate * slide_s / 2),
                 window_s=self.window_s / self.faster,
                 slide_s=slide_s,
             ),
-            engine="tasks",
             setup=self.setup(Contender(scheme="checkpoint", checkpoint_s=30)),
             interval_s=self.batch_s,
             rate_per_s=self.rate * SOURCES,
             load_s=load_s,
-            warmup_s=0,
             first_warmup_s=first_warmup_s,
-            settle_s=1,
-            schedule=Schedule(events=(), origin="none"),
-            timed=False,
         )
 
     def setup(self, contender: Contender) -> Setup:

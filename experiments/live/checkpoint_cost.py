@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments.live import _topology
 from experiments.live._judged import Tables, fastest, in_time, numbers, passes_of
+from experiments.live._runs import outcome_of
 from experiments.live._topology import SPEC, Contender, Shape
 from experiments.ppa import _random
 from experiments.ppa._recovery import RATES, SOURCES
@@ -25,7 +26,7 @@ from harness.claims import Finding, at_least, every, found, invariant, paper, un
 from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import BLUE, GREY, VERMILION, not_measured, stamp
-from harness.judging.run import Variant, measure_each, together
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -71,12 +72,7 @@ def run(point: Point, context: Context) -> Outcome:
         for interval_s in intervals
     ]
     frame = pd.DataFrame(rows, columns=["interval_s", "cpu_s", "without_cpu_s", "checkpoints"])
-    merged = together(outcomes)
-    return Outcome(
-        values={**merged.values, "faster": faster},
-        series={"costs": frame, **merged.series},
-        invalid=merged.invalid,
-    )
+    return outcome_of(outcomes, {"faster": faster}, costs=frame)
 
 
 def checkpoints_of(interval_s: int) -> range:

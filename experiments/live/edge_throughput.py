@@ -27,13 +27,14 @@ from experiments.edge._runs import (
     STRIKES_AFTER_S,
 )
 from experiments.live._judged import Tables, equal_output, passes_of
+from experiments.live._runs import outcome_of, task_run
 from experiments.live._topology import SPEC, kept
 from harness.claims import Claim, Finding, not_asked
 from harness.cluster.base import Action
 from harness.engines.base import Setup
 from harness.experiment import Experiment
-from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
-from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.failures.schedule import FailureEvent, Schedule
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.schedulers import STORE, replica_of
 from harness.results.record import Outcome, Point, Profile
@@ -141,27 +142,18 @@ def run(point: Point, context: Context) -> Outcome:
         start_s=BEFORE_S,
         epsilon_kmh=EVERY_REPORT_KMH,
     )
-    wanted = LiveRun(
+    wanted = task_run(
         # Output is counted as it arrives, and written into no table.
         workload=replace(roads, into_table=False),
-        engine="tasks",
         setup=chosen,
         interval_s=BATCH_S,
         rate_per_s=float(throughput.OFFERED),
         load_s=scale.input_s,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
     )
     variants = {"failure": Variant(setup=chosen, schedule=kill)}
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
-    merged = together(outcomes)
     rows = arrivals(outcomes["failure"].series["results"], scale)
-    return Outcome(
-        values=merged.values, series={"throughput": rows, **merged.series}, invalid=merged.invalid
-    )
+    return outcome_of(outcomes, {}, throughput=rows)
 
 
 def arrivals(results: pd.DataFrame, scale: Scale) -> pd.DataFrame:

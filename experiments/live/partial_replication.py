@@ -26,6 +26,7 @@ from experiments.live._judged import (
     passes_of,
     simulated_near,
 )
+from experiments.live._runs import outcome_of
 from experiments.live._topology import PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random, _recovery
 from experiments.ppa._recovery import RATES, SYNTHETIC
@@ -33,7 +34,7 @@ from experiments.ppa.partial_replication import ACTIVE_HALF, LOOKS, PLANS, UP_TO
 from harness.claims import Finding, every, found, invariant, paper
 from harness.experiment import Experiment
 from harness.figures.style import BLACK, not_measured, stamp
-from harness.judging.run import Variant, measure_each, together
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -89,12 +90,7 @@ def run(point: Point, context: Context) -> Outcome:
         back = _topology.ways(found.series["incidents"], kills[name])
         rows += _restored(back, plan, interval_s)
         rows.append((f"{plan}, {TENTATIVE}", interval_s, plan, first_tentative_s(found, back)))
-    merged = together(outcomes)
-    return Outcome(
-        values={**merged.values, "faster": faster},
-        series={"latencies": _frame(rows), **merged.series},
-        invalid=merged.invalid,
-    )
+    return outcome_of(outcomes, {"faster": faster}, latencies=_frame(rows))
 
 
 def intervals_s(point: Point, profile: Profile) -> Sequence[int]:

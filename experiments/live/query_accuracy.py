@@ -20,6 +20,7 @@ import pandas as pd
 
 from experiments.live import _plans
 from experiments.live._judged import MACHINE, Tables, equal_output, passes_of
+from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.ppa import _random
 from experiments.ppa.query_fidelity import CONTESTANTS
@@ -28,9 +29,9 @@ from harness.cluster.base import TOGETHER
 from harness.engines.base import Setup
 from harness.experiment import Experiment
 from harness.failures.generators import one_target
-from harness.failures.schedule import NO_FAILURES, Schedule
+from harness.failures.schedule import Schedule
 from harness.figures.style import BLUE, VERMILION, not_measured, stamp
-from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.base import ReplicationPlan
 from harness.planning.planners import planner
@@ -174,18 +175,12 @@ def run(point: Point, context: Context) -> Outcome:
         label: Variant(setup=setup(topology.task_count, tasks, chosen.away_s), schedule=kill)
         for tasks, label in labels.items()
     }
-    wanted = LiveRun(
+    wanted = task_run(
         workload=chosen.workload,
-        engine="tasks",
         setup=setup(topology.task_count, range(topology.task_count), chosen.away_s),
         interval_s=BATCH_S,
         rate_per_s=chosen.rate_per_s,
         load_s=KILL_AT_S + chosen.away_s + 2,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
     )
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     computed = Computed(chosen, KILL_AT_S + chosen.away_s)
@@ -205,13 +200,7 @@ def run(point: Point, context: Context) -> Outcome:
                 "computed": computed.accuracy(topology, plan.tasks),
             }
         )
-    merged = together(outcomes)
-    frame = pd.DataFrame(rows)
-    return Outcome(
-        values={**merged.values, "tasks": topology.task_count},
-        series={"plans": frame, **merged.series},
-        invalid=merged.invalid,
-    )
+    return outcome_of(outcomes, {"tasks": topology.task_count}, plans=pd.DataFrame(rows))
 
 
 def all_at_once(nodes: Sequence[str], origin: str) -> Schedule:

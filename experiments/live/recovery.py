@@ -29,12 +29,13 @@ from experiments.live._judged import (
     simulated_near,
 )
 from experiments.live._recovery_figure import CORRELATED, FAILURES, SINGLE, draw_latencies
+from experiments.live._runs import outcome_of
 from experiments.live._topology import LIVE, PACED, SIMULATED, SPEC, Contender, Shape, Ways
 from experiments.ppa import _random
 from experiments.ppa._recovery import LEVELS, SYNTHETIC
 from harness.claims import Claim, Finding, found, paper
 from harness.experiment import Experiment
-from harness.judging.run import Variant, measure_each, together
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -166,12 +167,7 @@ def run(point: Point, context: Context) -> Outcome:
     for each in passes:
         back = _topology.ways(outcomes[each.name].series["incidents"], each.at_s)
         rows += each.rows(back)
-    merged = together(outcomes)
-    return Outcome(
-        values={**merged.values, "faster": scale.faster},
-        series={"latencies": _latencies(rows), **merged.series},
-        invalid=merged.invalid,
-    )
+    return outcome_of(outcomes, {"faster": scale.faster}, latencies=_latencies(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

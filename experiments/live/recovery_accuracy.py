@@ -18,6 +18,7 @@ import pandas as pd
 
 from experiments.live import query_accuracy
 from experiments.live._judged import MACHINE, Tables, all_if, equal_output, passes_of
+from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from experiments.live.query_accuracy import (
     BATCH_S,
@@ -35,9 +36,8 @@ from experiments.ppa.recovery_accuracy import CLOSE, ORDERS
 from harness.claims import Claim, Finding, at_most, found, paper
 from harness.engines.base import Setup
 from harness.experiment import Experiment
-from harness.failures.schedule import NO_FAILURES
 from harness.figures.style import PLANNERS, not_measured, stamp
-from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.planning.incremental import fidelity_curve
 from harness.planning.planners import recovery_order
@@ -133,18 +133,12 @@ def run(point: Point, context: Context) -> Outcome:
     setups = {
         who: setup(topology.task_count, order, arrivals.away_s) for who, order in orders.items()
     }
-    wanted = LiveRun(
+    wanted = task_run(
         workload=chosen.workload,
-        engine="tasks",
         setup=setups[ORDERS[0]],
         interval_s=BATCH_S,
         rate_per_s=chosen.rate_per_s,
         load_s=KILL_AT_S + arrivals.over_s + 1,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
     )
     variants = {who: Variant(setup=each, schedule=kill) for who, each in setups.items()}
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
@@ -154,13 +148,8 @@ def run(point: Point, context: Context) -> Outcome:
         for step in range(arrivals.steps + 1):
             fidelity = restored_fidelity(topology, order, step, arrivals.steps)
             rows.append((who, step / arrivals.steps, fidelity, accuracy(windows, arrivals, step)))
-    merged = together(outcomes)
     frame = pd.DataFrame(rows, columns=["planner", "arrived", "value", "measured"])
-    return Outcome(
-        values={**merged.values, "tasks": topology.task_count},
-        series={"curves": frame, **merged.series},
-        invalid=merged.invalid,
-    )
+    return outcome_of(outcomes, {"tasks": topology.task_count}, curves=frame)
 
 
 def restored_fidelity(topology: Topology, order: Sequence[int], step: int, steps: int) -> float:

@@ -22,6 +22,7 @@ import pandas as pd
 
 from experiments.intervals import _shared
 from experiments.live._judged import Tables, all_if, equal_output, numbers, passes_of
+from experiments.live._runs import outcome_of, task_run
 from experiments.live._six_nodes import SPEC, kept
 from harness.claims import Finding, every, found, invariant, paper
 from harness.cluster.base import Action
@@ -30,7 +31,7 @@ from harness.experiment import Experiment
 from harness.failures.schedule import NO_FAILURES, FailureEvent, Schedule
 from harness.figures.style import BLACK, BLUE, VERMILION, stamp
 from harness.intervals.utilization import CheckpointedSystem
-from harness.judging.run import LiveRun, Variant, measure_each, together
+from harness.judging.run import Variant, measure_each
 from harness.measurement import Context, Measurement, Origin, Scheduling
 from harness.results.record import Outcome, Point, Profile
 from harness.results.tables import Results
@@ -126,7 +127,7 @@ def run(point: Point, context: Context) -> Outcome:
         "optimal": Variant(setup=setup(depth, optimum_s()), schedule=schedule),
         "long": Variant(setup=setup(depth, LONG_S), schedule=schedule),
     }
-    wanted = LiveRun(
+    wanted = task_run(
         workload=word_count(
             seed=context.seed("text"),
             partitions=PARTITIONS,
@@ -134,16 +135,10 @@ def run(point: Point, context: Context) -> Outcome:
             window_s=WINDOW_S,
             slide_s=1,
         ),
-        engine="tasks",
         setup=setup(depth, NO_CHECKPOINT_S),
         interval_s=BATCH_S,
         rate_per_s=LINES_PER_S,
         load_s=load_s,
-        warmup_s=0,
-        first_warmup_s=3,
-        settle_s=1,
-        schedule=NO_FAILURES,
-        timed=False,
     )
     outcomes = measure_each(wanted, variants, context.cluster(SPEC), context)
     whole_s = progress_s(outcomes["cost"], "twin", load_s)
@@ -175,18 +170,13 @@ def run(point: Point, context: Context) -> Outcome:
                 ),
             }
         )
-    merged = together(outcomes)
-    return Outcome(
-        values={
-            **merged.values,
-            "cost_s": cost_s,
-            "restart_s": down_s,
-            "kills": len(instants),
-            "saturated_share": whole_s / load_s,
-        },
-        series={"utilization": pd.DataFrame(rows), **merged.series},
-        invalid=merged.invalid,
-    )
+    values = {
+        "cost_s": cost_s,
+        "restart_s": down_s,
+        "kills": len(instants),
+        "saturated_share": whole_s / load_s,
+    }
+    return outcome_of(outcomes, values, utilization=pd.DataFrame(rows))
 
 
 def progress_s(found: Outcome, which: str, load_s: float) -> float:
