@@ -44,11 +44,11 @@ def measure_kills(
 
     Each once the one before is back: the nodes numbered ``victims`` in turn, by default all.
     """
+    from experiments.live._runs import steady_pass
     from harness.cluster.base import Action
     from harness.engines.deliveries import relative_windows
     from harness.failures.schedule import FailureEvent, Schedule
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.passes import Pass
 
     nodes = engine.targets()
     names = [nodes[number].name for number in victims or range(len(nodes))]
@@ -62,13 +62,8 @@ def measure_kills(
         for number in range(kills)
     ]
     seconds = first_s + kills * gap_s + 1
-    plan = PassPlan(
-        name="kills",
-        workload=workload,
-        rate=RateProfile.constant(rate_per_s, seconds),
-        interval_s=interval_s,
-        schedule=Schedule(events=events, origin="one node after the other"),
-    )
+    schedule = Schedule(events=events, origin="one node after the other")
+    plan = steady_pass("kills", workload, rate_per_s, seconds, interval_s, schedule)
     directory = cluster.scratch(f"live-{context.directory.name}")
     with Pass(plan, cluster, engine, directory, context) as one:
         record = one.run()

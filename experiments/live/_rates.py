@@ -84,9 +84,8 @@ def measure_rate(
     stock: bool,
 ) -> Outcome:
     """Warm up, then one pass that counts."""
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from experiments.live._runs import steady_pass
+    from harness.judging.passes import Pass
 
     load_s, first_s, stock_s = LOAD_S[context.profile]
     directory = cluster.scratch(f"live-{context.directory.name}")
@@ -96,13 +95,7 @@ def measure_rate(
         passes.insert(0, ("warm-up", stock_s if stock else first_s))
     ran.add(workload.name)
     for name, seconds in passes:
-        plan = PassPlan(
-            name=name,
-            workload=workload,
-            rate=RateProfile.constant(rate_per_s, seconds),
-            interval_s=interval_s,
-            schedule=NO_FAILURES,
-        )
+        plan = steady_pass(name, workload, rate_per_s, seconds, interval_s)
         with Pass(plan, cluster, engine, directory, context) as one:
             with CpuWatch(cluster, engine) as watch:
                 record = one.run()

@@ -90,10 +90,9 @@ def _words() -> Workload:
 
 def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     """Measure the costs by a pass without failures and by parts that need no engine."""
+    from experiments.live._runs import steady_pass
     from harness.engines.base import EventKind
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.passes import Pass
 
     workload = _words()
     replicated = counters(workload, INTERVAL_S)
@@ -104,13 +103,7 @@ def _costs(context: Context, rate_per_s: float) -> MeasuredCosts:
     }
     engine, cluster = warm("tasks", "rppg", parameters, context)
     directory = cluster.scratch(f"costs-{context.directory.name}")
-    plan = PassPlan(
-        name="costs",
-        workload=workload,
-        rate=RateProfile.constant(rate_per_s, QUIET_S[context.profile]),
-        interval_s=INTERVAL_S,
-        schedule=NO_FAILURES,
-    )
+    plan = steady_pass("costs", workload, rate_per_s, QUIET_S[context.profile], INTERVAL_S)
     copies = program_at(workload, INTERVAL_S).topology.task_count + len(replicated) // 2
     with Pass(plan, cluster, engine, directory, context) as one:
         with CpuWatch(cluster, engine, lambda c, _: {"loops": loops_s(c)}) as watch:

@@ -60,11 +60,11 @@ def run(point: Point, context: Context) -> Outcome:
     """Measure one engine under one scheme."""
     from experiments.live._kills import compare
     from experiments.live._rates import STOCK, WATERMARK_S
+    from experiments.live._runs import steady_pass
     from harness.engines.deliveries import relative_windows
     from harness.failures.generators import one_target
     from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from harness.judging.passes import Pass
     from workloads.wordcount import word_count
 
     stock = point["engine"] == STRUCTURED
@@ -80,13 +80,7 @@ def run(point: Point, context: Context) -> Outcome:
     if stock or not engine.used:
         passes.insert(0, ("warm-up", warmup_s, NO_FAILURES))
     for name, seconds, planned in passes:
-        plan = PassPlan(
-            name=name,
-            workload=workload,
-            rate=RateProfile.constant(RATE_PER_S, seconds),
-            interval_s=INTERVAL_S,
-            schedule=planned,
-        )
+        plan = steady_pass(name, workload, RATE_PER_S, seconds, INTERVAL_S, planned)
         with Pass(plan, cluster, engine, directory, context) as one:
             record = one.run()
             if planned is schedule:

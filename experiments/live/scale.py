@@ -93,20 +93,13 @@ def _waiting(engine: Engine, cluster: Cluster) -> dict[str, float]:
 def _pass(engine: Engine, cluster: Cluster, context: Context, rate: float) -> dict[str, float]:
     """Return cores by part under load, their sum, `LOOPS`, and the number of missing results."""
     from experiments.live._cpu import CpuWatch, cpu_s, loops_s
-    from harness.failures.schedule import NO_FAILURES
-    from harness.judging.passes import Pass, PassPlan
-    from harness.load.profile import RateProfile
+    from experiments.live._runs import steady_pass
+    from harness.judging.passes import Pass
     from workloads.synthetic import synthetic
 
     seconds = LOAD_S[context.profile]
     workload = synthetic(seed=context.seed("input"), levels=LEVELS, keys=100, window_s=10)
-    plan = PassPlan(
-        name=f"at-{rate:g}",
-        workload=workload,
-        rate=RateProfile.constant(rate, seconds),
-        interval_s=INTERVAL_S,
-        schedule=NO_FAILURES,
-    )
+    plan = steady_pass(f"at-{rate:g}", workload, rate, seconds, INTERVAL_S)
     directory = cluster.scratch(f"scale-{context.directory.name}")
     with Pass(plan, cluster, engine, directory, context) as one:
         with CpuWatch(cluster, engine, lambda c, e: {**cpu_s(c, e), LOOPS: loops_s(c)}) as watch:
