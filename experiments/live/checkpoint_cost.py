@@ -116,11 +116,7 @@ LOOKS = {RATES[0]: (BLUE, "s", "-"), RATES[1]: (VERMILION, "o", "--")}
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``costs`` and ``passes``.
-
-    ``costs``: per rate and interval, processor seconds of checkpoints per processor second
-    without them; ``passes``: the judge's findings by pass.
-    """
+    """Return ``costs``, checkpoints' share of processor time, and ``passes`` (`passes_of`)."""
     by = ["rate", "faster", "interval_s"]
     rows = results.series("costs", ("rate", "faster"))
     rows = rows.reindex(columns=[*by, "cpu_s", "without_cpu_s"])

@@ -198,11 +198,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``throughput`` and ``passes``.
-
-    ``throughput``: a row per mechanism, with or without failure, and second; ``passes``: the
-    judge's findings by pass with a failure.
-    """
+    """Return ``throughput`` by mechanism, failure and second, and ``passes`` (`passes_of`)."""
     rows = results.series("throughput", ("mechanism",)).drop(columns="run")
     return {"throughput": rows, "passes": passes_of(results, ["mechanism"], "uncorrected")}
 

@@ -17,7 +17,7 @@ Latency counts from the end of a result's window, for both: the time that a user
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -188,6 +188,7 @@ LIMITS = {
 }
 """Fixed before measuring."""
 _ENGINES = (TASKS, STRUCTURED)
+_Rule = Callable[[pd.DataFrame, pd.DataFrame], Finding]
 _NOT_KEPT_UP = (
     f"An engine keeps up with a rate if its median latency rises by at most {KEPT_S:g} s from the "
     "first half of a run to the second. The runs below saturation lack one in which both do. Quick "
@@ -215,44 +216,40 @@ def complete(table: pd.DataFrame) -> Finding:
     return every(counted["results"] >= counted["due"], runs=len(counted))
 
 
-def _of_workload(workload: str) -> list[Claim]:
-    """Return the claims about one workload, which are not asked of a grid without it."""
-    key, title = workload.replace(" ", "-"), workload.capitalize()
+def _of_workload(workload: str) -> Iterator[Claim]:
+    """Yield the claims about one workload, which are not asked of a grid without it."""
 
-    def claim(
-        name: str, text: str, decide: Callable[[pd.DataFrame, pd.DataFrame], Finding]
-    ) -> Claim:
+    def claim(name: str, text: str, decide: _Rule, because: str | None) -> Claim:
         def judge(table: pd.DataFrame) -> Finding:
-            mine = table[table["part"].isin(["rate", SATURATION])]
-            mine = mine[mine["workload"] == workload]
+            mine = table[table["workload"] == workload] if "workload" in table else table[:0]
             rates, full = mine[mine["part"] == "rate"], mine[mine["part"] == SATURATION]
-            return decide(rates, full) if len(mine) else not_asked()
+            return decide(rates, full) if len(rates) + len(full) else not_asked()
 
-        because = None if name == "saturated" else _NOT_KEPT_UP
-        begun = hypothesis(f"{key}/{name}", f"{title}: {text}", unmeasured_because=because)
-        return begun(judge)
+        name, text = f"{workload.replace(' ', '-')}/{name}", f"{workload.capitalize()}: {text}"
+        return hypothesis(name, text, unmeasured_because=because)(judge)
 
-    return [
-        claim(
-            "efficiency",
-            "at a median latency of 1 s or less a core of the task engine does at least ten times "
-            "the records of the stock engine's best setting at a rate that it keeps up with, "
-            "whatever latency that has.",
-            _efficiency,
-        ),
-        claim(
-            "latency",
-            "at a rate that both keep up with, the task engine's median latency is at most a tenth "
-            "of that of the stock engine's fastest setting.",
-            _latency,
-        ),
-        claim(
-            "saturated",
-            "saturated, without a bound of latency, a core of the task engine does at least 1.5 "
-            "times the records of the stock engine's best setting.",
-            _saturation,
-        ),
-    ]
+    yield claim(
+        "efficiency",
+        "at a median latency of 1 s or less a core of the task engine does at least ten times the "
+        "records of the stock engine's best setting at a rate that it keeps up with, whatever "
+        "latency that has.",
+        _efficiency,
+        _NOT_KEPT_UP,
+    )
+    yield claim(
+        "latency",
+        "at a rate that both keep up with, the task engine's median latency is at most a tenth of "
+        "that of the stock engine's fastest setting.",
+        _latency,
+        _NOT_KEPT_UP,
+    )
+    yield claim(
+        "saturated",
+        "saturated, without a bound of latency, a core of the task engine does at least 1.5 times "
+        "the records of the stock engine's best setting.",
+        _saturation,
+        None,
+    )
 
 
 def _efficiency(rates: pd.DataFrame, full: pd.DataFrame) -> Finding:
@@ -319,10 +316,25 @@ def _kills(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["part"] == "recovery"]
 
 
+_WITHIN = (
+    ("seen-median", "seen_p50_ms", "seen_ms", 0.5, None,
+     "A killed process is seen by the end of its connection within 25 ms (median)."),
+    ("seen-99th-percentile", "seen_p99_ms", "seen_ms", 0.99, None,
+     "It is seen within 50 ms at the 99th percentile."),
+    ("replica-takeover", "takeover_p50_ms", "takeover_ms", 0.5, "active",
+     "With replicas a task is where it was within 10 ms of detection (median)."),
+    ("replica-restored", "restored_replica_p50_ms", "restored_ms", 0.5, "active",
+     "With replicas a kill is restored within 100 ms (median)."),
+    ("checkpoint-restored", "restored_checkpoint_p50_ms", "restored_ms", 0.5, "checkpoint",
+     "From checkpoints a kill is restored within 250 ms (median)."),
+)  # fmt: skip
+"""Claims about kills: id, limit, column, quantile, scheme (None: all), text."""
+
+
 def _within(
-    claim: str, text: str, column: str, limit: str, *, share: float = 0.5, scheme: str | None = None
+    claim: str, limit: str, column: str, share: float, scheme: str | None, text: str
 ) -> Claim:
-    """Claim that a quantile over the kills, of one scheme or of all, is within a limit."""
+    """Claim that a quantile over the kills is within a limit."""
 
     def decide(table: pd.DataFrame) -> Finding:
         kills = _kills(table)
@@ -339,40 +351,7 @@ CLAIMS = [
     *_of_workload(TOP),
     *_of_workload(WORDS),
     right_output(_kills),
-    _within(
-        "seen-median",
-        "A killed process is seen by the end of its connection within 25 ms (median).",
-        "seen_ms",
-        "seen_p50_ms",
-    ),
-    _within(
-        "seen-99th-percentile",
-        "It is seen within 50 ms at the 99th percentile.",
-        "seen_ms",
-        "seen_p99_ms",
-        share=0.99,
-    ),
-    _within(
-        "replica-takeover",
-        "With replicas a task is where it was within 10 ms of detection (median).",
-        "takeover_ms",
-        "takeover_p50_ms",
-        scheme="active",
-    ),
-    _within(
-        "replica-restored",
-        "With replicas a kill is restored within 100 ms (median).",
-        "restored_ms",
-        "restored_replica_p50_ms",
-        scheme="active",
-    ),
-    _within(
-        "checkpoint-restored",
-        "From checkpoints a kill is restored within 250 ms (median).",
-        "restored_ms",
-        "restored_checkpoint_p50_ms",
-        scheme="checkpoint",
-    ),
+    *(_within(*each) for each in _WITHIN),
 ]
 
 

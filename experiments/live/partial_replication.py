@@ -153,11 +153,7 @@ POINT = ["engine", "rate"]
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``latencies`` and ``passes``.
-
-    ``latencies``: per engine, rate, interval and series, in seconds of the run; ``passes``: the
-    judge's findings by live pass.
-    """
+    """Return ``latencies`` in seconds of the run, and ``passes`` (`passes_of`)."""
     by = [*POINT, "faster", "interval_s", "series"]
     rows = results.series("latencies", (*POINT, "faster")).reindex(columns=[*by, "latency_s"])
     means = rows.groupby(by, sort=False)["latency_s"].agg(["mean", "count", "size"]).reset_index()

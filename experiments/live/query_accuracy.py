@@ -290,11 +290,7 @@ TOP_100 = (
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``plans`` and ``passes``.
-
-    ``plans``: per query, objective and ratio the plan's value, measured and computed accuracy;
-    ``passes``: the judge's findings by pass.
-    """
+    """Return ``plans`` with their value and both accuracies, and ``passes`` (`passes_of`)."""
     return tables_by(results, "objective")
 
 

@@ -32,11 +32,7 @@ MEASURES = {"value": "output fidelity", "measured": "query accuracy, live"}
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``plans`` and ``passes``.
-
-    ``plans``: per query, planner and ratio the plan's OF, measured and computed accuracy;
-    ``passes``: the judge's findings by pass.
-    """
+    """Return ``plans`` with their OF and both accuracies, and ``passes`` (`passes_of`)."""
     return tables_by(results, "planner")
 
 

@@ -281,11 +281,9 @@ POINT = ["engine", "window_s", "rate"]
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``latencies`` and ``passes``.
+    """Return ``latencies`` in seconds of the run, over repetitions, and ``passes`` (`passes_of`).
 
-    ``latencies``: per engine, window, rate, contender and failure, over the repetitions, in
-    seconds of the run; a single failure's is the mean over the tasks that may fail, as in the
-    papers. ``passes``: the judge's findings by live pass.
+    A single failure's is the mean over the tasks that may fail, as in the papers.
     """
     by = [*POINT, "faster", "contender", "failure"]
     rows = results.series("latencies", (*POINT, "faster"))

@@ -186,11 +186,7 @@ MEASUREMENT = Measurement(
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``curves`` and ``passes``.
-
-    ``curves``: per query, order and share of nodes that are back, OF and measured accuracy;
-    ``passes``: the judge's findings by pass.
-    """
+    """Return ``curves``, OF and accuracy by share of nodes back, and ``passes`` (`passes_of`)."""
     by, measures = ["query", "planner", "arrived"], ["value", "measured"]
     rows = results.series("curves", ("query",)).reindex(columns=[*by, *measures])
     return {

@@ -256,11 +256,7 @@ CLOSE = 0.1
 
 
 def table(results: Results) -> dict[str, pd.DataFrame]:
-    """Return ``utilization`` and ``passes``.
-
-    ``utilization``: per depth and interval, measured and by the model; ``passes``: the judge's
-    findings by pass.
-    """
+    """Return ``utilization``, measured and by the model, and ``passes`` (`passes_of`)."""
     columns = ("depth", "repeat", "cost_s", "restart_s", "kills")
     return {
         "utilization": results.series("utilization", columns),
