@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments.live import _topology
 from experiments.live._judged import (
+    CHANGED,
     Tables,
     all_if,
     equal_output,
@@ -210,6 +211,7 @@ def _live(tables: Tables) -> tuple[pd.DataFrame, bool]:
 @paper(
     "in-order-of-plans",
     "PPA-0.5 takes longer than PPA-1.0 and less long than PPA-0",
+    rule=CHANGED,
     because="Tasks are restored from checkpoints at once, each on a standby node of its own. So "
     "the last one is back hardly sooner if half of the tasks need no restoring, and one live pass "
     "presumably differs from the next by more than that.",
@@ -223,6 +225,7 @@ def in_order(tables: Tables) -> Finding:
 @paper(
     "active-half-much-earlier",
     "The active half of PPA-0.5 is back much earlier than all of its tasks",
+    rule=CHANGED,
     because="The machine's cores presumably have to take back the memory of 15 killed processes "
     "before replicas get their turn. The shorter the checkpoint interval, the sooner all tasks are "
     "back and the more that time counts.",
@@ -236,6 +239,7 @@ def active_half(tables: Tables) -> Finding:
 @paper(
     "tentative-much-earlier",
     "Tentative output begins up to ten times earlier than all tasks are back",
+    rule=CHANGED,
     because="Where all times are a tenth of the papers', the time that tentative output takes is "
     "not: a batch has to end, the coordinator closes it for the lost tasks, and it passes through "
     "all operators of 34 processes on one machine.",

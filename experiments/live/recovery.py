@@ -21,6 +21,7 @@ import pandas as pd
 
 from experiments.live import _topology
 from experiments.live._judged import (
+    CHANGED,
     Tables,
     all_if,
     equal_output,
@@ -322,6 +323,7 @@ def _active(claim: str, engine: str) -> Claim:
     @paper(
         claim,
         f"Active replication recovers much faster than Checkpoint and Storm ({engine})",
+        rule=CHANGED,
         because="When 15 processes die at once, the machine's cores presumably have to take back "
         "their memory before any replica gets its turn, so active replication takes longer than in "
         "the simulator. The shorter the checkpoint interval, the less there is to process again, "
@@ -339,6 +341,7 @@ def _active(claim: str, engine: str) -> Claim:
 @paper(
     "in-proportion-to-rate",
     "Checkpoint and Storm grow in proportion to the rate",
+    rule=CHANGED,
     because="The more recent the checkpoints, the less input has to be processed again. Finding "
     "and opening 15 checkpoints at once on one machine is then presumably a large part of the "
     "latency, and does not depend on the rate. In the simulator each node has cores of its own.",
